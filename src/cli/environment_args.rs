@@ -44,7 +44,7 @@ impl EnvironmentArgs {
     /// Returns the name of the environment, if the manifest has one that needs no variable.
     pub(super) fn environment_name(&self) -> Option<String> {
         let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&self.state().ok()?).ok()?);
-        manifest::environment_name(&inputs)
+        manifest::read_environment_name(&inputs)
     }
 
     /// Returns the path of the state file.

@@ -69,7 +69,7 @@ impl CpiConfig {
             Some(_) => root
                 .list("cpis", &mut problems)
                 .iter()
-                .filter_map(|item| entry(item, &mut problems))
+                .filter_map(|item| read_entry(item, &mut problems))
                 .collect(),
         };
         check_names(&cpis, &root, &mut problems);
@@ -109,18 +109,18 @@ pub(crate) fn join_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Reads one CPI. Returns `None` if name or type is missing; all problems are collected.
-fn entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
+fn read_entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     let name = field.required_text("name", problems);
     let kind = field.required_text("type", problems);
     let exec_path = field.optional_text("exec_path", problems).filter(|path| !path.is_empty());
     let properties = field.object("properties", problems);
     let userland = userland::read(field, problems);
     let mut migrated_from = Vec::new();
-    for earlier in field.list("migrated_from", problems) {
-        match earlier.node.get("name").filter(|name| !name.is_null()) {
-            None => problems.add(earlier.node, &format!("{}.name", earlier.path), "must be provided"),
+    for former_cpi in field.list("migrated_from", problems) {
+        match former_cpi.node.get("name").filter(|name| !name.is_null()) {
+            None => problems.add(former_cpi.node, &format!("{}.name", former_cpi.path), "must be provided"),
             Some(_) => {
-                let name = earlier.optional_text("name", problems);
+                let name = former_cpi.optional_text("name", problems);
                 migrated_from.extend(name.map(|name| Some(name).filter(|name| !name.is_empty())));
             }
         }
@@ -147,16 +147,18 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
     }
     let mut owners: BTreeMap<Option<&str>, &str> = BTreeMap::new();
     for cpi in cpis {
-        for earlier in &cpi.migrated_from {
-            let earlier = earlier.as_deref();
-            let label = cpi_label(earlier);
+        for former_name in &cpi.migrated_from {
+            let former_name = former_name.as_deref();
+            let label = cpi_label(former_name);
             let mut report = |reason: String| {
                 field_of(&cpi.name)
                     .add_problem(problems, format!("has {label} in `migrated_from`, but {reason}"))
             };
-            if earlier == Some(&cpi.name) {
+            if former_name == Some(&cpi.name) {
                 report("that is this CPI itself".to_owned());
-            } else if let Some(defined_name) = earlier.filter(|earlier| names.contains_key(earlier)) {
+            } else if let Some(defined_name) =
+                former_name.filter(|former_name| names.contains_key(former_name))
+            {
                 let is_cycle = cpis
                     .iter()
                     .find(|other| other.name == defined_name)
@@ -165,7 +167,7 @@ fn check_names(cpis: &[CpiEntry], root: &Field<'_>, problems: &mut Problems) {
                     true => "that CPI is migrated from this one: a cycle".to_owned(),
                     false => "the CPI config still defines it".to_owned(),
                 });
-            } else if let Some(other) = owners.insert(earlier, &cpi.name) {
+            } else if let Some(other) = owners.insert(former_name, &cpi.name) {
                 report(format!("CPI '{other}' has it too"));
             }
         }

@@ -99,9 +99,9 @@ mod tests {
             encryption: Default::default(),
             replaced_references: Vec::new(),
             origins: std::collections::BTreeMap::new(),
-            certificates: Vec::new(),
+            certificates_by_variable: Vec::new(),
             values: Vec::new(),
-            generated: Vec::new(),
+            generated_names: Vec::new(),
             previous_mbus: Vec::new(),
             declared_certificates: std::collections::BTreeMap::new(),
         };

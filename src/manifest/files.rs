@@ -11,7 +11,7 @@ pub fn read_text(path: &Path, kind: &str) -> Result<String> {
     utf8_text(read_bytes(path, kind)?, path, kind)
 }
 
-/// Reads a file as text like [`read`], and decrypts it if it is encrypted.
+/// Reads a file as text like [`read_text`], and decrypts it if it is encrypted.
 pub(crate) fn read_decrypted(path: &Path, kind: &str, encryption: &Encryption) -> Result<String> {
     let bytes = encryption.decrypt(read_bytes(path, kind)?).map_err(|error| {
         Error::invalid(format!("{kind} '{}' cannot be read", path.display())).with_source(error)
@@ -19,7 +19,7 @@ pub(crate) fn read_decrypted(path: &Path, kind: &str, encryption: &Encryption) -
     utf8_text(bytes, path, kind)
 }
 
-/// Reads a file that may be binary; otherwise like [`read`].
+/// Reads a file that may be binary; otherwise like [`read_text`].
 pub(crate) fn read_bytes(path: &Path, kind: &str) -> Result<Vec<u8>> {
     match path == Path::new("-") {
         true => input::read_stdin(input::MAX_FILE_BYTES),

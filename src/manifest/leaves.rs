@@ -20,29 +20,29 @@ pub struct Leaf {
 /// Returns the leaves of a tree in document order.
 pub(crate) fn leaves(root: &Node) -> Vec<Leaf> {
     let mut leaves = Vec::new();
-    collect(root, &mut Vec::new(), &mut leaves);
+    collect_leaves(root, &mut Vec::new(), &mut leaves);
     leaves
 }
 
-fn collect(node: &Node, at: &mut Vec<Token>, leaves: &mut Vec<Leaf>) {
+fn collect_leaves(node: &Node, tokens: &mut Vec<Token>, leaves: &mut Vec<Leaf>) {
     match &node.data {
         Data::Map(map) if !map.is_empty() => {
             for (key, value) in map.iter() {
                 let key = key.as_str().map_or_else(|| value_text(key), str::to_owned);
-                at.push(Token::Key { key, is_optional: false });
-                collect(value, at, leaves);
-                at.pop();
+                tokens.push(Token::Key { key, is_optional: false });
+                collect_leaves(value, tokens, leaves);
+                tokens.pop();
             }
         }
         Data::Seq(items) if !items.is_empty() => {
             let names = name_counts(items);
             for (index, item) in items.iter().enumerate() {
-                at.push(token(item, index, &names));
-                collect(item, at, leaves);
-                at.pop();
+                tokens.push(token(item, index, &names));
+                collect_leaves(item, tokens, leaves);
+                tokens.pop();
             }
         }
-        _ => leaves.push(Leaf { path: Path::from(at.clone()).to_string(), value: value_text(node) }),
+        _ => leaves.push(Leaf { path: Path::from(tokens.clone()).to_string(), value: value_text(node) }),
     }
 }
 

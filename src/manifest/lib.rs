@@ -35,8 +35,8 @@ pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
-    LoadOptions, LoadedManifest, certificates, environment_name, interpolate, load, load_checked, load_with,
-    outline, pass_file_hint, register_secrets, static_addresses,
+    LoadOptions, LoadedManifest, interpolate, load, load_checked, load_outline, load_with, pass_file_hint,
+    read_certificates, read_environment_name, read_static_addresses, register_secrets,
 };
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};

@@ -19,7 +19,7 @@ use super::variables::{
     Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableOrigin, VariableValue,
     prefix_warnings, values,
 };
-use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, expiry, path_beside, previous};
+use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::error::did_you_mean;
@@ -60,12 +60,12 @@ pub struct LoadedManifest {
     pub(crate) replaced_references: Vec<(Position, String)>,
     /// The origins of the values of the variables, by name.
     pub(crate) origins: BTreeMap<String, VariableOrigin>,
-    /// The certificates of the variables, as PEM, with their variables.
-    pub(crate) certificates: Vec<(String, String)>,
+    /// The names of the variables that have a certificate, each with that certificate as PEM.
+    pub(crate) certificates_by_variable: Vec<(String, String)>,
     /// The variables that are declared with a type, with their values.
     pub values: Vec<VariableValue>,
     /// The names of the variables whose values this run generated.
-    pub generated: Vec<String>,
+    pub generated_names: Vec<String>,
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
     /// The options that `variables:` declares for certificates, by variable.
@@ -126,7 +126,8 @@ impl LoadedManifest {
         Ok(provider)
     }
 
-    /// Adds the parts of `cloud_provider` that its text does not have.
+    /// Adds to `cloud_provider` what its text does not have: the replaced credentials, and the variable of
+    /// its certificate.
     fn complete(&self, provider: &mut CloudProvider) {
         let previous_agent = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
             mbus: Secret::new(mbus, &self.redactor),
@@ -145,7 +146,7 @@ impl LoadedManifest {
         self.origins.get(name).cloned()
     }
 
-    /// Names in an error about values of variables where these are.
+    /// Adds to an error of the document the variables that its wrong values come from.
     fn with_variables(&self, error: Error) -> Error {
         ProblemList::explain(error, |position| self.origin_at(position))
     }
@@ -165,7 +166,8 @@ impl LoadedManifest {
     /// Returns the variable that has this certificate. Several may have it, so that of a reference comes
     /// first.
     pub fn variable_of_certificate(&self, certificate: &str) -> Option<&VariableOrigin> {
-        let holders = self.certificates.iter().filter(|(_, pem)| pem == certificate).map(|(name, _)| name);
+        let holders =
+            self.certificates_by_variable.iter().filter(|(_, pem)| pem == certificate).map(|(name, _)| name);
         let is_referenced = |name: &&String| self.replaced_references.iter().any(|(_, other)| other == *name);
         let name = holders.clone().find(is_referenced).or_else(|| holders.clone().next())?;
         self.origins.get(name)
@@ -192,15 +194,15 @@ impl LoadedManifest {
 /// Options of [`load_with`].
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    /// `--var-errs`: fail if a variable has no value. Otherwise the reference stays.
+    /// True if a variable without a value is an error (`--var-errs`). Otherwise the reference stays.
     pub requires_values: bool,
-    /// `--var-errs-unused`: fail if a given or stored variable is not used.
+    /// True if a given or stored variable that is not used is an error (`--var-errs-unused`).
     pub requires_use: bool,
-    /// `--path`: interpolate only the value at this ops path.
+    /// The ops path of the only value that is interpolated (`--path`).
     pub path: Option<String>,
-    /// Warn of a variable on the command line that is not used.
+    /// True if a variable on the command line that is not used causes a warning.
     pub warns_of_unused: bool,
-    /// Fail if the manifest is an ops file or a vars store.
+    /// True if an ops file or a vars store in place of the manifest is an error.
     pub refuses_other_files: bool,
 }
 
@@ -248,20 +250,22 @@ fn load_inputs(
     let output_path = options.path.as_deref().map(|path| parse_path("--path", path)).transpose()?;
     exempt_paths(inputs, redactor);
     let now = OffsetDateTime::now_utc();
-    let mut partial = PartialInputs::default();
-    let outcome = partial.fill(inputs, options, now, check);
-    let public_secret = partial.register_secrets(redactor);
+    let mut partial_inputs = PartialInputs::default();
+    let outcome = partial_inputs.fill(inputs, options, now, check);
+    let secret_warning = partial_inputs.register_secrets(redactor);
     outcome?;
-    let declared_certificates = partial.declared_certificates(now);
-    let PartialInputs { sources, store, definitions, mut root, cpi_config, cloud_config, .. } = partial;
-    let PartialInputs { notes, values, generated, warnings, previous_mbus, replaced_references, .. } =
-        partial;
+    let declared_certificates = partial_inputs.collect_declared_certificates(now);
+    let PartialInputs { sources, store, definitions, mut root, cpi_config, cloud_config, .. } =
+        partial_inputs;
+    let PartialInputs {
+        notes, values, generated_names, warnings, previous_mbus, replaced_references, ..
+    } = partial_inputs;
     if let Some(path) = output_path {
         // The hint is about operations, which may create what does not exist.
         let value = ops::find(&root, &path).map_err(|error| PathError { hint: None, ..error });
         root = value?.into_owned();
     }
-    let all = || sources.iter().chain(store.iter().flat_map(VarsStore::iter));
+    let all_variables = || sources.iter().chain(store.iter().flat_map(VarsStore::iter));
     let origin = |(name, _): (&str, &Node)| {
         Some((name.to_owned(), VariableOrigin::of(name, &sources, store.as_ref(), &definitions)?))
     };
@@ -270,22 +274,22 @@ fn load_inputs(
     };
     Ok(LoadedManifest {
         replaced_references,
-        origins: all().filter_map(origin).collect(),
-        certificates: all().filter_map(certificate).collect(),
+        origins: all_variables().filter_map(origin).collect(),
+        certificates_by_variable: all_variables().filter_map(certificate).collect(),
         root,
         cpi_config,
         cloud_config,
         redactor: redactor.clone(),
         notes,
-        warnings: public_secret
+        warnings: secret_warning
             .into_iter()
             .chain(warnings)
-            .chain(expiry::warnings(all(), now, EXPIRY_WARNING))
+            .chain(expiry::warnings(all_variables(), now, EXPIRY_WARNING))
             .collect(),
         vars_store: store.as_ref().map(|store| store.path().to_owned()),
         encryption: inputs.encryption.clone(),
         values,
-        generated,
+        generated_names,
         previous_mbus,
         declared_certificates,
     })
@@ -295,19 +299,20 @@ fn load_inputs(
 /// runs. Generates and writes nothing.
 pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     exempt_paths(inputs, redactor);
-    let mut partial = PartialInputs::default();
+    let mut partial_inputs = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
-    let _ = partial.sources.fill(inputs);
-    let _ = read_outline(inputs, &mut partial.root);
-    partial.urls = secrets::literal_urls(&partial.root);
-    partial.definitions = Definitions::of(&partial.root).unwrap_or_default();
-    partial.cpi_config = inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
+    let _ = partial_inputs.sources.fill(inputs);
+    let _ = read_outline(inputs, &mut partial_inputs.root);
+    partial_inputs.urls = secrets::literal_urls(&partial_inputs.root);
+    partial_inputs.definitions = Definitions::of(&partial_inputs.root).unwrap_or_default();
+    partial_inputs.cpi_config =
+        inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
     let cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
-    partial.cloud_config = cloud_config.map(CloudConfig::with_all_entries);
+    partial_inputs.cloud_config = cloud_config.map(CloudConfig::with_all_entries);
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
-    partial.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
-    partial.interpolate_known();
-    partial.register_secrets(redactor);
+    partial_inputs.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
+    partial_inputs.interpolate_known();
+    partial_inputs.register_secrets(redactor);
 }
 
 /// The inputs read so far.
@@ -325,7 +330,7 @@ struct PartialInputs {
     warnings: Vec<String>,
     values: Vec<VariableValue>,
     /// The names of the variables whose values were generated.
-    generated: Vec<String>,
+    generated_names: Vec<String>,
     previous_mbus: Vec<PreviousMbus>,
     /// The places of references that stood for a whole value, with their variables.
     replaced_references: Vec<(Position, String)>,
@@ -344,7 +349,7 @@ impl Default for PartialInputs {
             notes: Vec::new(),
             warnings: Vec::new(),
             values: Vec::new(),
-            generated: Vec::new(),
+            generated_names: Vec::new(),
             previous_mbus: Vec::new(),
             replaced_references: Vec::new(),
         }
@@ -409,29 +414,31 @@ impl PartialInputs {
         }
         self.notes.extend(resolver.take_notes());
         self.replaced_references = resolver.take_replaced_references();
-        let missing = resolver.missing_error(options.requires_values).map(|error| {
+        let missing_error = resolver.missing_error(options.requires_values).map(|error| {
             let hints =
                 options.requires_values.then(|| hints_for_missing(&resolver, inputs, &self.definitions));
             error.with_hints(hints.into_iter().flatten())
         });
-        let unused = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
+        let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
             self.warnings.extend(open_reference_warnings);
             self.warnings.extend(prefix_warnings(inputs));
         }
-        match (missing, unused) {
+        match (missing_error, unused_error) {
             (None, None) => {}
             (Some(error), None) | (None, Some(error)) => return Err(error),
-            (Some(missing), Some(unused)) => {
-                return Err(Error::invalid(format!("{missing}\n{unused}")).with_advice_of(&missing));
+            (Some(missing_error), Some(unused_error)) => {
+                return Err(
+                    Error::invalid(format!("{missing_error}\n{unused_error}")).with_advice_of(&missing_error)
+                );
             }
         }
         self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
         self.values = values(&self.definitions, &self.sources, self.store.as_ref());
         let is_new = |(after, before): &(&VariableValue, &VariableValue)| after.value != before.value;
-        let new = self.values.iter().zip(&values_before).filter(is_new);
-        self.generated = new.map(|(after, _)| after.name.clone()).collect();
+        let new_values = self.values.iter().zip(&values_before).filter(is_new);
+        self.generated_names = new_values.map(|(after, _)| after.name.clone()).collect();
         if let Some(path) = new_store_path.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }
@@ -451,11 +458,14 @@ impl PartialInputs {
         }
     }
 
-    /// Returns the declared options of certificates.
-    fn declared_certificates(&mut self, now: OffsetDateTime) -> BTreeMap<String, DeclaredCertificate> {
+    /// Collects the declared options of certificates, with the values of their variables.
+    fn collect_declared_certificates(
+        &mut self,
+        now: OffsetDateTime,
+    ) -> BTreeMap<String, DeclaredCertificate> {
         let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
-        let mut certificates = BTreeMap::new();
+        let mut declared_certificates = BTreeMap::new();
         for definition in self.definitions.iter() {
             let Some(mut options) = definition.options.clone() else { continue };
             // Loading has reported the variables without a value.
@@ -465,9 +475,9 @@ impl PartialInputs {
                 alternative_names: names.iter().filter_map(Node::as_str).map(str::to_owned).collect(),
                 is_ca: options.get(IS_CA).and_then(Node::as_bool).unwrap_or_default(),
             };
-            certificates.insert(definition.name.clone(), options);
+            declared_certificates.insert(definition.name.clone(), options);
         }
-        certificates
+        declared_certificates
     }
 
     /// Registers the secrets of the inputs read so far with the redactor. Returns a warning if one is public.
@@ -507,8 +517,8 @@ fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
         .for_each(|(_, path)| exempt(Path::new(path)));
 }
 
-/// Returns the certificates of a manifest and its vars store, in order of expiry.
-pub fn certificates(manifest: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
+/// Reads the certificates of a manifest and its vars store, in order of expiry.
+pub fn read_certificates(manifest: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
     let store =
         manifest.vars_store.as_ref().and_then(|path| VarsStore::open(path, &manifest.encryption).ok());
     let Data::Map(map) = &manifest.root.data else { return Vec::new() };
@@ -544,18 +554,19 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
     })
 }
 
-/// Returns the declarations of manifests, for commands that inspect a vars store.
+/// Loads the declarations of manifests, for commands that inspect a vars store.
 pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declarations> {
     let mut declarations = Declarations::default();
     for inputs in manifests {
         declarations.sources = Sources::read(inputs)?;
-        declarations.manifests.push(Definitions::of(&outline(inputs)?)?);
+        declarations.manifests.push(Definitions::of(&load_outline(inputs)?)?);
     }
     Ok(declarations)
 }
 
 /// The name of the CPI config in errors.
 const CPI_CONFIG: &str = "CPI config";
+/// The name of the cloud config in errors.
 const CLOUD_CONFIG: &str = "cloud config";
 
 fn read_config(path: &Path, kind: &str) -> Result<Node> {
@@ -571,21 +582,22 @@ fn read_config(path: &Path, kind: &str) -> Result<Node> {
 }
 
 /// Reads the manifest and applies its ops files, without interpolation.
-pub fn outline(inputs: &Inputs) -> Result<Node> {
+pub fn load_outline(inputs: &Inputs) -> Result<Node> {
     let mut root = Data::Null.into();
     read_outline(inputs, &mut root)?;
     Ok(root)
 }
 
-/// Returns the name of the environment, if the manifest can be read and its name has no variable.
-pub fn environment_name(inputs: &Inputs) -> Option<String> {
-    let root = outline(inputs).ok()?;
+/// Reads the name of the environment, if the manifest can be read and its name has no variable.
+pub fn read_environment_name(inputs: &Inputs) -> Option<String> {
+    let root = load_outline(inputs).ok()?;
     let name = root.get("name")?.as_str()?;
     (!name.contains("((")).then(|| name.to_owned())
 }
 
-/// Returns the `static_ips` of the instance group, if the manifest can be read.
-pub fn static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
+/// Loads the manifest and returns the `static_ips` of the instance group. Returns none if it cannot be
+/// loaded.
+pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
@@ -595,7 +607,7 @@ pub fn static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
     lists.flatten().filter_map(|address| address.as_str().map(str::to_owned)).collect()
 }
 
-/// Does the work of [`outline`]. After an error, `root` holds the partial result.
+/// Does the work of [`load_outline`]. After an error, `root` holds the partial result.
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
     if inputs.ops_files.is_empty() {
@@ -680,7 +692,7 @@ fn hint_for_files<'n>(
     let other_paths = ["creds.yml", "vars.yml"].map(|name| inputs.manifest.with_file_name(name));
     let (mut descriptions, mut options) = (Vec::new(), Vec::new());
     let (mut missing_names, mut has_store) = (missing.to_vec(), false);
-    for path in std::iter::once(path_beside(&inputs.manifest)).chain(other_paths) {
+    for path in std::iter::once(default_store_path(&inputs.manifest)).chain(other_paths) {
         let Ok(store) = VarsStore::open(&path, &inputs.encryption) else { continue };
         let (names, remaining_names): (Vec<&str>, Vec<&str>) =
             missing_names.iter().copied().partition(|name| store.get(name).is_some());
@@ -719,7 +731,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
         let store = VarsStore::open(path, &inputs.encryption)?;
         let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
         store.check_is_vars_store(option).map_err(|error| {
-            let default_path = path_beside(&inputs.manifest);
+            let default_path = default_store_path(&inputs.manifest);
             let name = default_path.to_string_lossy();
             error.with_note("nothing was changed").with_hint(match default_path.exists() {
                 // A new file would get new credentials.

@@ -36,8 +36,8 @@ impl ProblemList {
         Error::invalid(title).with_source(self)
     }
 
-    /// Names in an error of a document the variables whose values have its problems. `origin` returns the
-    /// variable whose value is at a position.
+    /// Adds to the error of a document the variables that the values with problems come from. `origin`
+    /// returns the variable whose value is at a position.
     pub(super) fn explain(error: Error, origin: impl Fn(&Position) -> Option<VariableOrigin>) -> Error {
         let Some(list) = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Self>())
         else {
@@ -148,8 +148,8 @@ impl<'a> Field<'a> {
         self.add_problem(problems, format!("must be {expected}, not {}", kind_with_article(self.node)));
     }
 
-    /// Returns true if the field is a mapping. Anything else is a problem.
-    pub(super) fn is_mapping(&self, problems: &mut Problems) -> bool {
+    /// Returns true if the field is a mapping, and otherwise adds a problem.
+    pub(super) fn check_mapping(&self, problems: &mut Problems) -> bool {
         let is_mapping = self.node.as_map().is_some();
         match is_mapping {
             true => {}
@@ -268,7 +268,7 @@ impl<'a> Field<'a> {
     /// Returns the mapping under a key as JSON, if the key exists.
     pub(super) fn optional_object(&self, key: &str, problems: &mut Problems) -> Option<Map<String, Value>> {
         let field = self.get(key)?;
-        if !field.is_mapping(problems) {
+        if !field.check_mapping(problems) {
             return None;
         }
         match field.node.to_json() {

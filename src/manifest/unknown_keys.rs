@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::deployment::{CPI_KEYS, RESOURCES, key_in_place_of_path};
+use crate::deployment::{CPI_KEYS, RESOURCES, unknown_cpi_key};
 use crate::load::LoadedManifest;
 use base::error::did_you_mean;
 use yaml::Node;
@@ -107,7 +107,7 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
     if let Some(provider) = provider {
         check(provider, "cloud_provider", CLOUD_PROVIDER, &mut warnings);
         // A key in place of `path` is an error.
-        if let Some(cpi) = provider.get("cpi").filter(|cpi| key_in_place_of_path(cpi).is_none()) {
+        if let Some(cpi) = provider.get("cpi").filter(|cpi| unknown_cpi_key(cpi).is_none()) {
             check(cpi, "cloud_provider.cpi", &CPI_KEYS, &mut warnings);
         }
         if let Some(userland) = provider.get("userland") {
@@ -182,7 +182,7 @@ fn check_addresses(subnet: &Node, path: &str, warnings: &mut Vec<String>) {
             // An entry may be a range, such as `10.0.0.5 - 10.0.0.9`.
             let problem = text.split('-').find_map(|part| address_problem(part.trim(), range));
             if let Some(problem) = problem {
-                let place = place(entry);
+                let place = warning_start(entry);
                 warnings.push(format!("{place}`{path}.{key}` has '{text}', which {problem}: it is ignored"));
             }
         }
@@ -201,7 +201,7 @@ fn address_problem(text: &str, range: Option<IpNet>) -> Option<String> {
 }
 
 /// Returns the start of a warning. A node that the path of an operation created has no position.
-fn place(node: &Node) -> String {
+fn warning_start(node: &Node) -> String {
     node.position.file().map(|_| format!("{}: ", node.position.describe())).unwrap_or_default()
 }
 
@@ -224,7 +224,7 @@ fn add_warnings(
         if needs_similar && hint.is_empty() {
             continue;
         }
-        let place = place(key);
+        let place = warning_start(key);
         let owner = if path.is_empty() { "the manifest".to_owned() } else { format!("`{path}`") };
         warnings.push(format!("{place}{owner} has the unknown key '{name}', which is ignored{hint}"));
     }

@@ -59,7 +59,7 @@ struct Failure {
 /// The limits of a program.
 struct Limits {
     timeout: Duration,
-    output: u64,
+    max_output_bytes: u64,
 }
 
 /// The output of a program, and its end.
@@ -69,6 +69,7 @@ struct Execution {
     end: ExecutionEnd,
 }
 
+/// The way in which an execution ended.
 enum ExecutionEnd {
     Exited(ExitStatus),
     /// It used the terminal and was stopped.
@@ -92,10 +93,10 @@ impl VarsProgram {
         words.map(shell_word).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the mapping that the program prints. The first call of all clones runs it. Secrets of
-    /// `env_vars` are removed from its log in errors.
-    pub(crate) fn variables(&self, env_vars: &[(String, String)]) -> Result<&Node> {
-        let limits = Limits { timeout: PROGRAM_TIMEOUT, output: MAX_OUTPUT_BYTES };
+    /// Runs the program and returns the mapping that it prints. Only the first call of all clones runs it.
+    /// Secrets of `env_vars` are removed from its log in errors.
+    pub(crate) fn read_variables(&self, env_vars: &[(String, String)]) -> Result<&Node> {
+        let limits = Limits { timeout: PROGRAM_TIMEOUT, max_output_bytes: MAX_OUTPUT_BYTES };
         self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(Failure::to_error)
     }
 
@@ -127,10 +128,11 @@ impl VarsProgram {
                 base::text::duration(limits.timeout)
             ))
             .with_hint("it cannot ask questions here: log in to the store or unlock it first"),
-            ExecutionEnd::TooLarge => {
-                Failure::invalid(format!("{name} printed more than {}", base::text::bytes(limits.output)))
-                    .with_hint("let it print only the variables of this environment")
-            }
+            ExecutionEnd::TooLarge => Failure::invalid(format!(
+                "{name} printed more than {}",
+                base::text::bytes(limits.max_output_bytes)
+            ))
+            .with_hint("let it print only the variables of this environment"),
         };
         Err(failure.with_log(match log.redacted_lines(&stdout, env_vars) {
             lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
@@ -163,10 +165,10 @@ impl VarsProgram {
                 .with_cause(error.to_string())
                 .with_hint("run the same command again")
         };
-        let (mut output, mut errors) = (process.child.stdout.take(), process.child.stderr.take());
+        let (mut stdout_pipe, mut stderr_pipe) = (process.child.stdout.take(), process.child.stderr.take());
         let (mut stdout, mut log) = (Vec::new(), Log::default());
         let end = loop {
-            let state = process.state().map_err(read_error)?;
+            let state = process.poll_state().map_err(read_error)?;
             // All its output is in the pipes now. Its remaining child processes are killed, so that they add
             // nothing.
             let has_ended = matches!(state, ProcessState::Ended);
@@ -174,15 +176,16 @@ impl VarsProgram {
                 process.signal(Signal::KILL);
             }
             let pause = if has_ended { Duration::ZERO } else { POLL_PAUSE };
-            let readable = wait_for_output(output.as_ref(), errors.as_ref(), pause).map_err(read_error)?;
+            let readable =
+                wait_for_output(stdout_pipe.as_ref(), stderr_pipe.as_ref(), pause).map_err(read_error)?;
             if readable[0] {
-                read_some(&mut output, &mut stdout).map_err(read_error)?;
+                read_some(&mut stdout_pipe, &mut stdout).map_err(read_error)?;
             }
             if readable[1] {
-                read_some(&mut errors, &mut log.bytes).map_err(read_error)?;
+                read_some(&mut stderr_pipe, &mut log.bytes).map_err(read_error)?;
                 log.shorten();
             }
-            if stdout.len() as u64 > limits.output {
+            if stdout.len() as u64 > limits.max_output_bytes {
                 break ExecutionEnd::TooLarge;
             }
             if has_ended && readable == [false, false] {
@@ -280,6 +283,7 @@ struct Process {
     is_reaped: bool,
 }
 
+/// The state of a process.
 enum ProcessState {
     Running,
     /// A question on the terminal stopped it.
@@ -293,17 +297,18 @@ impl Process {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    fn state(&self) -> io::Result<ProcessState> {
+    /// Asks the kernel for the state, without waiting.
+    fn poll_state(&self) -> io::Result<ProcessState> {
         let Some(pid) = self.pid() else { return Ok(ProcessState::Ended) };
         let options =
             WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let by_terminal = |status: &WaitIdStatus| {
+        let is_stopped_by_terminal = |status: &WaitIdStatus| {
             let signals = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
             status.stopping_signal().is_some_and(|signal| signals.contains(&signal))
         };
         match rustix::process::waitid(WaitId::Pid(pid), options) {
             Ok(None) | Err(rustix::io::Errno::INTR) => Ok(ProcessState::Running),
-            Ok(Some(status)) if by_terminal(&status) => Ok(ProcessState::Stopped),
+            Ok(Some(status)) if is_stopped_by_terminal(&status) => Ok(ProcessState::Stopped),
             Ok(Some(status)) if status.stopped() => Ok(ProcessState::Running),
             Ok(Some(_)) => Ok(ProcessState::Ended),
             Err(error) => Err(error.into()),
@@ -333,7 +338,8 @@ impl Drop for Process {
         }
         self.signal(Signal::TERM);
         let start = Instant::now();
-        while start.elapsed() < TERM_TIMEOUT && !matches!(self.state(), Ok(ProcessState::Ended) | Err(_)) {
+        while start.elapsed() < TERM_TIMEOUT && !matches!(self.poll_state(), Ok(ProcessState::Ended) | Err(_))
+        {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.signal(Signal::KILL);
@@ -343,15 +349,15 @@ impl Drop for Process {
 
 /// Waits for output or the end of a pipe. Returns for each of the two pipes true if it can be read.
 fn wait_for_output(
-    output: Option<&impl AsFd>,
-    errors: Option<&impl AsFd>,
+    stdout_pipe: Option<&impl AsFd>,
+    stderr_pipe: Option<&impl AsFd>,
     pause: Duration,
 ) -> io::Result<[bool; 2]> {
     let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
-    let output = output.map(|pipe| PollFd::new(pipe, PollFlags::IN));
-    let errors = errors.map(|pipe| PollFd::new(pipe, PollFlags::IN));
-    let is_open = [output.is_some(), errors.is_some()];
-    let mut poll_fds: Vec<PollFd<'_>> = output.into_iter().chain(errors).collect();
+    let stdout_pipe = stdout_pipe.map(|pipe| PollFd::new(pipe, PollFlags::IN));
+    let stderr_pipe = stderr_pipe.map(|pipe| PollFd::new(pipe, PollFlags::IN));
+    let is_open = [stdout_pipe.is_some(), stderr_pipe.is_some()];
+    let mut poll_fds: Vec<PollFd<'_>> = stdout_pipe.into_iter().chain(stderr_pipe).collect();
     match poll(&mut poll_fds, Some(&pause)) {
         Ok(_) => {}
         Err(rustix::io::Errno::INTR) => return Ok([false, false]),
@@ -431,7 +437,7 @@ fn add_values(node: &Node, redactor: &Redactor) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(30), output: 1 << 10 };
+    const LIMITS: Limits = Limits { timeout: Duration::from_secs(30), max_output_bytes: 1 << 10 };
 
     fn shell(script: &str) -> VarsProgram {
         VarsProgram::new("sh", vec!["-c".into(), script.into()], None)
@@ -451,7 +457,7 @@ mod tests {
         let arguments = vec!["-c".into(), "echo x >>ran; echo '{\"a\": 1}'".into()];
         let program = VarsProgram::new("sh", arguments, Some(directory.path().into()));
         for clone in [program.clone(), program] {
-            assert_eq!(clone.variables(&[]).unwrap().get("a"), Some(&Data::Int(1).into()));
+            assert_eq!(clone.read_variables(&[]).unwrap().get("a"), Some(&Data::Int(1).into()));
         }
         assert_eq!(std::fs::read_to_string(directory.path().join("ran")).unwrap(), "x\n");
     }
@@ -491,13 +497,13 @@ mod tests {
         let log = failure("yes 0123456789 | head -c 70000 >&2; exit 1", &LIMITS);
         assert_eq!(log.lines().count(), 1 + LOG_LINES);
         let program = VarsProgram::new("/no/such program", Vec::new(), None);
-        let error = program.variables(&[]).unwrap_err();
+        let error = program.read_variables(&[]).unwrap_err();
         assert!(error.to_string().ends_with("'/no/such program' cannot be run") && error.chain().len() == 2);
     }
 
     #[test]
     fn time_limit_ends_the_whole_group() {
-        let limits = Limits { timeout: Duration::from_millis(200), output: 1 << 10 };
+        let limits = Limits { timeout: Duration::from_millis(200), max_output_bytes: 1 << 10 };
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

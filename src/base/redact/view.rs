@@ -486,7 +486,7 @@ fn hex(digits: &[u8]) -> Option<u32> {
 /// break, and quotes in which a shell encloses each line. Returns 0 if there is none.
 fn line_break(text: &[u8]) -> usize {
     let length = text.iter().take_while(|byte| is_between_lines(**byte)).count();
-    if text.get(..length).is_some_and(|between| between.contains(&b'\n')) { length } else { 0 }
+    if text.get(..length).is_some_and(|line_gap| line_gap.contains(&b'\n')) { length } else { 0 }
 }
 
 fn is_between_lines(byte: u8) -> bool {

@@ -18,7 +18,7 @@ impl TypedCommandLine {
     /// Returns the manifest with its ops files applied.
     fn outline(&self) -> Option<(Inputs, Node)> {
         let inputs = self.inputs()?;
-        let root = manifest::outline(&inputs).ok()?;
+        let root = manifest::load_outline(&inputs).ok()?;
         Some((inputs, root))
     }
 

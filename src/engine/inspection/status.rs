@@ -350,7 +350,7 @@ impl<'a> StatusSources<'a> {
         if let Ok(deployment) = manifest.deployment() {
             sources.manifest_networks = deployment.vm.networks;
         }
-        sources.certificates = manifest::certificates(&manifest)
+        sources.certificates = manifest::read_certificates(&manifest)
             .into_iter()
             .map(|dated| CertificateStatus {
                 path: dated.path,

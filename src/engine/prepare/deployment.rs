@@ -204,7 +204,7 @@ pub(crate) fn prepare(
         credential_digests: credentials::digests_of_manifest(&manifest),
         changed_credentials: credentials::changed_credentials(state, &manifest.values),
         run_credentials: (&manifest).into(),
-        generated_names: manifest.generated,
+        generated_names: manifest.generated_names,
         vars_store,
         endpoint,
         unchecked_reason,

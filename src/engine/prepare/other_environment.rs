@@ -21,12 +21,12 @@ impl OtherEnvironment {
     /// manifest is one of its addresses. A manifest may change its address, so this counts only for a run
     /// that has other credentials as well.
     pub(super) fn find_by_address(run: &RunContext, state: &State, inputs: &Inputs) -> Option<Self> {
-        let manifest_name = manifest::environment_name(inputs)?;
+        let manifest_name = manifest::read_environment_name(inputs)?;
         if let Some(other) = Self::find(state, &manifest_name) {
             return Some(other);
         }
         let deployed_addresses = state.static_addresses();
-        let in_manifest = manifest::static_addresses(inputs, &run.redactor);
+        let in_manifest = manifest::read_static_addresses(inputs, &run.redactor);
         let first_address = in_manifest.first()?;
         (!deployed_addresses.is_empty()
             && !in_manifest.iter().any(|address| deployed_addresses.contains(address)))

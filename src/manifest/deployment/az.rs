@@ -18,14 +18,14 @@ pub struct Az {
     pub cloud_properties: Map<String, Value>,
 }
 
-/// Returns the zone that the instance group names.
-pub(super) fn of_group(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Az> {
+/// Reads the zone that the instance group names.
+pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<Az> {
     let az_field = group.list("azs", problems);
     let az_field = match az_field.as_slice() {
         [] => return None,
         [az_field] => az_field,
-        several => {
-            let count = several.len();
+        fields => {
+            let count = fields.len();
             group.add_problem(
                 problems,
                 format!("must be in one AZ (`azs`), not in {count}, because it is a single VM"),

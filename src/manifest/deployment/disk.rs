@@ -15,7 +15,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
     for pool in sections.root.list("disk_pools", problems) {
         let name = pool.required_text("name", problems);
         // A pool with an invalid size keeps its name, so that references to it cause no second error.
-        let spec = spec(sections, &pool, problems);
+        let spec = read_spec(sections, &pool, problems);
         pools.extend(name.map(|name| (name, spec)));
     }
     if let Some(disk_type) = group.get("persistent_disk_type") {
@@ -25,7 +25,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
             }
         }
         let disk_type_entry = sections.find(DISK_TYPES, &disk_type, problems)?;
-        return spec(sections, &disk_type_entry, problems);
+        return read_spec(sections, &disk_type_entry, problems);
     }
     match pool_name {
         Some(pool_name) => match pools.iter().position(|(name, _)| *name == pool_name) {
@@ -47,7 +47,7 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
 }
 
 /// Reads a disk pool or a disk type.
-fn spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
+fn read_spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems) -> Option<DiskSpec> {
     let size = field.optional_mebibytes("disk_size", 1, problems);
     if field.get("disk_size").is_none() {
         field.add_problem(problems, "needs a `disk_size` in MiB");

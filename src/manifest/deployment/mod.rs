@@ -25,7 +25,7 @@ use crate::variables::VariableOrigin;
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
-pub(crate) use parse::{CPI_KEYS, key_in_place_of_path};
+pub(crate) use parse::{CPI_KEYS, unknown_cpi_key};
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;

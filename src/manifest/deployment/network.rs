@@ -32,6 +32,7 @@ pub struct Network {
     subnets: Vec<Subnet>,
 }
 
+/// A subnet of a network.
 #[derive(Debug, Clone)]
 struct Subnet {
     /// The addresses and the gateway of a manual network.
@@ -70,7 +71,7 @@ impl Network {
                 if fields.is_empty() {
                     field.add_problem(problems, "must have a subnet in `subnets`");
                 }
-                fields.iter().map(|subnet| Subnet::manual(subnet, sections, problems)).collect()
+                fields.iter().map(|subnet| Subnet::parse_manual(subnet, sections, problems)).collect()
             }
             NetworkKind::Dynamic if field.get("subnets").is_some() => {
                 for key in ["cloud_properties", BY_CPI, "dns"] {
@@ -88,9 +89,9 @@ impl Network {
         Some(Network { name, kind, subnets: subnets? })
     }
 
-    /// Returns the subnet of a member's address, among the subnets of its zone. A group without a zone can be
+    /// Finds the subnet of a member's address, among the subnets of its zone. A group without a zone can be
     /// in any subnet.
-    fn subnet(
+    fn find_subnet(
         &self,
         membership: &Field<'_>,
         ips: &[String],
@@ -175,11 +176,11 @@ impl Subnet {
     fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Self {
         let dns = field.texts("dns", problems);
         let cloud_properties = sections.cloud_properties(field, problems);
-        Subnet { range: None, dns, cloud_properties, zones: zones(field, sections, problems) }
+        Subnet { range: None, dns, cloud_properties, zones: read_zones(field, sections, problems) }
     }
 
     /// Reads a subnet of a manual network.
-    fn manual(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Option<Self> {
+    fn parse_manual(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Option<Self> {
         let range = field.required_text("range", problems).and_then(|text| match text.parse::<IpNet>() {
             Ok(range) => Some(range),
             Err(_) => {
@@ -227,7 +228,7 @@ impl Subnet {
 
 /// Reads the zones of a subnet: `az` or `azs`. Their names are checked if zones are defined at all, because a
 /// manifest for create-env may have zones of a director.
-fn zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Vec<String> {
+fn read_zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Vec<String> {
     let fields = match (subnet.get("az"), subnet.get("azs")) {
         (Some(_), Some(azs)) => {
             azs.add_problem(problems, "and `az` cannot both be given");
@@ -259,7 +260,7 @@ fn netmask(range: &IpNet) -> String {
 
 /// Reads `networks` of the instance group and builds the interfaces of the VM. `names` are those of all
 /// networks, including networks with problems.
-pub(super) fn interfaces(
+pub(super) fn read_interfaces(
     group: &Field<'_>,
     networks: &[Network],
     names: &[String],
@@ -308,7 +309,7 @@ pub(super) fn interfaces(
         if interfaces.contains_key(&name) {
             membership.add_problem_at("name", problems, format!("lists network '{name}' a second time"));
         }
-        if let Some(subnet) = network.subnet(membership, &ips, az, problems) {
+        if let Some(subnet) = network.find_subnet(membership, &ips, az, problems) {
             let ip = ips.first().map(String::as_str);
             interfaces.insert(name, network.interface(subnet, ip, &defaults));
         }

@@ -39,7 +39,7 @@ impl Deployment {
     ) -> Result<Self> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        if !root.is_mapping(&mut problems) {
+        if !root.check_mapping(&mut problems) {
             return problems.into_result(None);
         }
         let sections = Sections::new(root, cloud_config, cpis, &mut problems);
@@ -51,9 +51,9 @@ impl Deployment {
     pub fn parse_az(manifest: &Node, cloud_config: Option<&CloudConfig>) -> Result<Option<Az>> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        let group = instance_group(&root, &mut Problems::default());
+        let group = find_instance_group(&root, &mut Problems::default());
         let sections = Sections::new(root, cloud_config, None, &mut problems);
-        let az = group.and_then(|group| az::of_group(&sections, &group, &mut problems));
+        let az = group.and_then(|group| az::read(&sections, &group, &mut problems));
         problems.into_result(Some(az))
     }
 
@@ -61,7 +61,7 @@ impl Deployment {
     pub fn parse_cloud_provider(manifest: &Node, redactor: &Redactor) -> Result<CloudProvider> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
-        let provider = cloud_provider(&root, &names(&root, "releases"), redactor, &mut problems);
+        let provider = read_cloud_provider(&root, &names(&root, "releases"), redactor, &mut problems);
         problems.into_result(provider).map_err(|error| explain_other_file(manifest, error))
     }
 
@@ -74,7 +74,7 @@ impl Deployment {
             let Some(name) = name.filter(|name| is_needed(name)) else {
                 continue;
             };
-            if let Some(artifact) = artifact(&field, &mut problems) {
+            if let Some(artifact) = read_artifact(&field, &mut problems) {
                 releases.push(ReleaseRef { name, artifact });
             }
         }
@@ -95,28 +95,28 @@ fn explain_other_file(document: &Node, error: Error) -> Error {
 /// Reads the sections in the order of their dependencies: the zone first, because it selects the CPI whose
 /// cloud properties apply. Problems of all sections are collected.
 fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<Deployment> {
-    let group_field = instance_group(&sections.root, problems);
-    let az = group_field.as_ref().and_then(|field| az::of_group(&sections, field, problems));
+    let group_field = find_instance_group(&sections.root, problems);
+    let az = group_field.as_ref().and_then(|field| az::read(&sections, field, problems));
     sections.cpi = az.as_ref().and_then(|az| az.cpi.clone());
     let (sections, root) = (&sections, &sections.root);
     let name = root.required_text("name", problems);
-    let releases = releases(root, problems);
+    let releases = read_releases(root, problems);
     let networks: Vec<Network> = sections
         .list("networks", problems)
         .iter()
         .filter_map(|field| Network::parse(field, sections, problems))
         .collect();
-    let tags = tags(root, problems);
+    let tags = read_tags(root, problems);
     let release_names = names(root, "releases");
-    let group = group_field.as_ref().and_then(|field| group(field, &release_names, problems));
+    let group = group_field.as_ref().and_then(|field| read_group(field, &release_names, problems));
     let vm = group_field.as_ref().and_then(|field| vm::read(sections, field, az.as_ref(), problems));
     let network_names = sections.names("networks");
     let interfaces = group_field
         .as_ref()
-        .map(|field| network::interfaces(field, &networks, &network_names, az.as_ref(), problems));
+        .map(|field| network::read_interfaces(field, &networks, &network_names, az.as_ref(), problems));
     let disk = group_field.as_ref().and_then(|field| disk::read(sections, field, problems));
-    let update_watch_time = watch_time(root, problems);
-    let cloud_provider = cloud_provider(root, &release_names, redactor, problems);
+    let update_watch_time = read_watch_time(root, problems);
+    let cloud_provider = read_cloud_provider(root, &release_names, redactor, problems);
     if let Some(provider) = &cloud_provider {
         check_cpi(sections, group_field.as_ref(), az.as_ref(), &provider.cpi, problems);
     }
@@ -150,7 +150,8 @@ fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems
     })
 }
 
-pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
+/// Reads the URL and the digest of a stemcell or release.
+pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Option<ArtifactRef> {
     let url = field.required_text("url", problems);
     if let Some(sha1) = field.get("sha1")
         && matches!(sha1.node.data, Data::Float(_) | Data::Int(_) | Data::UInt(_))
@@ -169,11 +170,11 @@ pub(super) fn artifact(field: &Field<'_>, problems: &mut Problems) -> Option<Art
     Some(ArtifactRef { url, sha1, origin })
 }
 
-fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
+fn read_releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
     let mut releases: Vec<ReleaseRef> = Vec::new();
     for field in root.list("releases", problems) {
         let name = field.required_text("name", problems);
-        let artifact = artifact(&field, problems);
+        let artifact = read_artifact(&field, problems);
         if let (Some(name), Some(artifact)) = (name, artifact) {
             if releases.iter().any(|release| release.name == name) {
                 field.add_problem(problems, format!("defines release '{name}' a second time"));
@@ -184,7 +185,7 @@ fn releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
     releases
 }
 
-fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
+fn read_tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
     let Some(field) = root.get("tags") else { return BTreeMap::new() };
     let Some(map) = field.node.as_map() else {
         field.add_mismatch("a mapping", problems);
@@ -199,7 +200,8 @@ fn tags(root: &Field<'_>, problems: &mut Problems) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field<'a>> {
+/// Finds the only instance group, under `instance_groups` or, as in old manifests, `jobs`.
+fn find_instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field<'a>> {
     let key = match (root.get("instance_groups"), root.get("jobs")) {
         (Some(_), Some(jobs)) => {
             jobs.add_problem(problems, "and `instance_groups` cannot both be given");
@@ -227,7 +229,7 @@ fn instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<Field
 
 /// Reads the instance group, which must be a service with one instance. Its jobs may be under `jobs` or, as
 /// in old manifests, `templates`.
-fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<InstanceGroup> {
+fn read_group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<InstanceGroup> {
     let name = field.required_text("name", problems);
     if let Some(instances) = field.optional_number("instances", 0, problems)
         && instances != 1
@@ -273,7 +275,7 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
         }
         let mut property_places = BTreeMap::new();
         if let Some(properties) = job.get("properties") {
-            locate(properties.node, "", &job, &mut property_places);
+            collect_property_places(properties.node, "", &job, &mut property_places);
         }
         let place = job.place();
         jobs.push(JobRef { name: job_name, release, properties, place, property_places });
@@ -283,7 +285,12 @@ fn group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Opt
 }
 
 /// Collects the places of properties. A key that the path of an operation created has none.
-fn locate(node: &Node, prefix: &str, job: &Field<'_>, places: &mut BTreeMap<String, String>) {
+fn collect_property_places(
+    node: &Node,
+    prefix: &str,
+    job: &Field<'_>,
+    places: &mut BTreeMap<String, String>,
+) {
     for (key, value) in node.as_map().into_iter().flat_map(|map| map.iter()) {
         let Some(name) = key.as_str() else { continue };
         let name = format!("{prefix}{name}");
@@ -291,11 +298,12 @@ fn locate(node: &Node, prefix: &str, job: &Field<'_>, places: &mut BTreeMap<Stri
         if let Some(position) = positions.find(|position| position.file().is_some()) {
             places.insert(name.clone(), format!("{}: `{}`", position.describe(), job.path));
         }
-        locate(value, &format!("{name}."), job, places);
+        collect_property_places(value, &format!("{name}."), job, places);
     }
 }
 
-fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
+/// Reads `update_watch_time`, a range of milliseconds.
+fn read_watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
     let Some(field) = root.get("update").and_then(|update| update.get("update_watch_time")) else {
         return Some(DEFAULT_WATCH_TIME);
     };
@@ -318,7 +326,7 @@ fn watch_time(root: &Field<'_>, problems: &mut Problems) -> Option<WatchTime> {
 }
 
 /// Reads `cloud_provider`. A userland is only for CPIs of releases.
-fn cloud_provider(
+fn read_cloud_provider(
     root: &Field<'_>,
     releases: &[String],
     redactor: &Redactor,
@@ -328,10 +336,10 @@ fn cloud_provider(
         root.add_problem(problems, "needs a `cloud_provider`");
         return None;
     };
-    if !field.is_mapping(problems) {
+    if !field.check_mapping(problems) {
         return None;
     }
-    let cpi = cpi_source(&field, releases, problems);
+    let cpi = read_cpi_source(&field, releases, problems);
     // As in the manifest's URLs, paths are relative to the manifest, also in an ops file.
     let userland = userland::read(&field, problems).map(|userland| UserlandRef { file: None, ..userland });
     if let (Some(CpiSource::Builtin(_) | CpiSource::Path { .. }), Some(_)) = (&cpi, &userland) {
@@ -347,7 +355,7 @@ fn cloud_provider(
         None => place_of(&["cpi", "templates", "template"]),
     };
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
-    let cert = field.get("cert").filter(|cert| cert.is_mapping(problems));
+    let cert = field.get("cert").filter(|cert| cert.check_mapping(problems));
     let cert = cert.map_or_else(CertificateBundle::default, |cert| CertificateBundle {
         ca: cert.optional_text("ca", problems),
         certificate: cert.optional_text("certificate", problems),
@@ -406,8 +414,8 @@ fn check_cpi(
     }
 }
 
-/// Returns the arguments of an executable. `args` is another name for `arguments`.
-fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
+/// Reads the arguments of an executable. `args` is another name for `arguments`.
+fn read_arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
     match (cpi.get("arguments"), cpi.get("args")) {
         (Some(_), Some(args)) => {
             args.add_problem(problems, "and `arguments` cannot both be given");
@@ -420,7 +428,7 @@ fn arguments(cpi: &Field<'_>, problems: &mut Problems) -> Vec<String> {
 
 /// Returns the unknown key of a `cloud_provider.cpi` that names neither a built-in CPI nor an executable, and
 /// a suggestion.
-pub(crate) fn key_in_place_of_path(cpi: &Node) -> Option<(&str, String)> {
+pub(crate) fn unknown_cpi_key(cpi: &Node) -> Option<(&str, String)> {
     let map = cpi.as_map().filter(|_| cpi.get("builtin").is_none() && cpi.get("path").is_none())?;
     let key = map.iter().filter_map(|(key, _)| key.as_str()).find(|key| !CPI_KEYS.contains(key))?;
     // An entry of a CPI config has `exec_path`.
@@ -433,18 +441,18 @@ pub(crate) fn key_in_place_of_path(cpi: &Node) -> Option<(&str, String)> {
 
 /// Reads the CPI of `cloud_provider`: `cpi` (an extension of this program), else jobs under `template` or
 /// `templates`.
-fn cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
+fn read_cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
     if let Some(cpi) = field.get("cpi") {
         if cpi.node.as_str() == Some("none") {
             return Some(CpiSource::None);
         }
         return match (cpi.optional_text("builtin", problems), cpi.optional_text("path", problems)) {
             (Some(name), None) => Some(CpiSource::Builtin(name)),
-            (None, Some(path)) => Some(CpiSource::Path { path, arguments: arguments(&cpi, problems) }),
+            (None, Some(path)) => Some(CpiSource::Path { path, arguments: read_arguments(&cpi, problems) }),
             _ => {
                 const REQUIREMENT: &str =
                     "must have either `builtin: NAME` or `path: EXECUTABLE`, or be `none`";
-                match key_in_place_of_path(cpi.node) {
+                match unknown_cpi_key(cpi.node) {
                     Some((key, hint)) => {
                         let problem = format!("{REQUIREMENT}; it has the unknown key '{key}'{hint}");
                         cpi.add_problem_at(key, problems, problem);
@@ -498,15 +506,15 @@ instance_groups:
 cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6868}
 ";
 
-    fn problems(from: &str, to: &str) -> String {
-        let manifest = yaml::load(&MANIFEST.replace(from, to), Path::new("m.yml")).unwrap();
+    fn problems(original: &str, replacement: &str) -> String {
+        let manifest = yaml::load(&MANIFEST.replace(original, replacement), Path::new("m.yml")).unwrap();
         let error = Deployment::parse(&manifest, None, None, &Redactor::default()).unwrap_err();
         error.chain().join(": ")
     }
 
     #[test]
     fn problem_has_the_position_of_the_value() {
-        for (from, to, problem) in [
+        for (original, replacement, problem) in [
             (
                 "resource_pool: vms",
                 "resource_pool: vm",
@@ -529,14 +537,14 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "m.yml:4:56: `networks[0].subnets[0]` has the `range`",
             ),
         ] {
-            let problems = problems(from, to);
+            let problems = problems(original, replacement);
             assert!(problems.contains(problem), "{problem}: {problems}");
         }
     }
 
     #[test]
     fn entry_with_a_problem_causes_no_second_problem() {
-        for (from, to, problem) in [
+        for (original, replacement, problem) in [
             (
                 "gateway: 10.0.0.1",
                 "gateway: 10.0.0",
@@ -545,7 +553,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (", stemcell: {url: s.tgz}", "", "`resource_pools[0]` needs a `stemcell`"),
             (", url: r.tgz", "", "`releases[0].url` must be provided"),
         ] {
-            let problems = problems(from, to);
+            let problems = problems(original, replacement);
             assert!(problems.starts_with("the manifest is not valid: m.yml:"), "{problems}");
             assert!(problems.ends_with(problem), "{problems}");
             assert_eq!(problems.lines().count(), 1, "{problems}");
@@ -605,7 +613,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
 
     #[test]
     fn problems_of_types_are_reported_with_position_and_suggestion() {
-        for (from, to, problem) in [
+        for (original, replacement, problem) in [
             (
                 "vm_type: small",
                 "vm_type: smal",
@@ -693,12 +701,12 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             ("10.0.1.2", "10.0.2.2", "has the static IP '10.0.2.2', which is not in the `range` 10.0.1.0/24"),
             ("5000", "soon", "'soon' is not a range of milliseconds, such as 0-300000"),
         ] {
-            assert!(V2.contains(from), "{from}");
-            let error = match yaml::load(&V2.replacen(from, to, 1), Path::new("m.yml")) {
-                Ok(_) => parse(&V2.replacen(from, to, 1), None).unwrap_err().chain().join(": "),
+            assert!(V2.contains(original), "{original}");
+            let error = match yaml::load(&V2.replacen(original, replacement, 1), Path::new("m.yml")) {
+                Ok(_) => parse(&V2.replacen(original, replacement, 1), None).unwrap_err().chain().join(": "),
                 Err(error) => error.to_string(),
             };
-            assert!(error.contains(problem), "{to}: {error}");
+            assert!(error.contains(problem), "{replacement}: {error}");
             assert!(error.contains("m.yml:"), "{error}");
         }
     }
@@ -732,7 +740,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "{cpi}"
             );
         }
-        for (from, to, problem) in [
+        for (original, replacement, problem) in [
             (
                 "{east:",
                 "{eats:",
@@ -751,8 +759,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "_by_cpi` must be a mapping, not a list",
             ),
         ] {
-            let error = parse(&text.replacen(from, to, 1), None).unwrap_err().chain().join(": ");
-            assert!(error.contains(problem), "{to}: {error}");
+            let error = parse(&text.replacen(original, replacement, 1), None).unwrap_err().chain().join(": ");
+            assert!(error.contains(problem), "{replacement}: {error}");
         }
         // Without a CPI config, the names below `cloud_properties_by_cpi` are not checked.
         let manifest = yaml::load(&text.replace("{east:", "{eats:"), Path::new("m.yml")).unwrap();
@@ -797,7 +805,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         assert_eq!(Value::Object(vm.cloud_properties_with(calculated)), all);
         let other = parse(&text.replace("cpu: 2", "cpu: 3"), None).unwrap().vm;
         assert_ne!(vm.described_cloud_properties(), other.described_cloud_properties());
-        for (to, problem) in [
+        for (replacement, problem) in [
             (
                 "vm_resources: {cpu: 2, ram: 1024}",
                 "m.yml:15:52: `instance_groups[0].vm_resources` needs \
@@ -819,8 +827,9 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 be given",
             ),
         ] {
-            let error = parse(&V2.replace("vm_type: small", to), None).unwrap_err().chain().join(": ");
-            assert!(error.contains(problem), "{to}: {error}");
+            let error =
+                parse(&V2.replace("vm_type: small", replacement), None).unwrap_err().chain().join(": ");
+            assert!(error.contains(problem), "{replacement}: {error}");
         }
     }
 
@@ -861,11 +870,11 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
 
     #[test]
     fn value_of_the_wrong_kind_is_not_taken_for_a_missing_one() {
-        for (from, to, problem) in [
+        for (original, replacement, problem) in [
             ("mbus:", "cert: a-password, mbus:", "`cloud_provider.cert` must be a mapping, not a string"),
             (MANIFEST, "[]", "m.yml:1:1: the manifest must be a mapping, not a list"),
         ] {
-            let problems = problems(from, to);
+            let problems = problems(original, replacement);
             assert!(problems.ends_with(problem), "{problems}");
         }
         assert!(problems("cloud_provider: {", "cloud_provider: 7\nother: {").ends_with("not an integer"));

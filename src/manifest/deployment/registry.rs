@@ -83,9 +83,9 @@ pub(super) fn read(
     let cpi_registry = provider.get("cpi").and_then(|cpi| cpi.get("properties")?.get("registry"));
     let field = cpi_registry.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
-        (Some(field), _) => registry(field, redactor, problems),
+        (Some(field), _) => read_registry(field, redactor, problems),
         (None, Some(tunnel)) => {
-            Some(complete(tunnel, HOST.to_owned(), PORT, None, generate_password(redactor)))
+            Some(registry_config(tunnel, HOST.to_owned(), PORT, None, generate_password(redactor)))
         }
         (None, None) => None,
     };
@@ -98,17 +98,18 @@ pub(super) fn read(
             registry_properties.insert("password".to_owned(), json!(registry.password.expose()));
         }
     }
-    (registry, tunnel.and_then(|tunnel| ssh_tunnel(&tunnel, redactor, problems)))
+    (registry, tunnel.and_then(|tunnel| read_ssh_tunnel(&tunnel, redactor, problems)))
 }
 
-fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<RegistryConfig> {
-    if !field.is_mapping(problems) {
+/// Reads the settings of the registry, and completes them with defaults.
+fn read_registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<RegistryConfig> {
+    if !field.check_mapping(problems) {
         return None;
     }
     let host = field.optional_text("host", problems).filter(|host| !host.trim().is_empty());
-    let port = port(field, PORT, problems);
-    let username = not_blank(field, "username", problems);
-    let password = not_blank(field, "password", problems);
+    let port = read_port(field, PORT, problems);
+    let username = read_nonblank_text(field, "username", problems);
+    let password = read_nonblank_text(field, "password", problems);
     let password =
         password.map_or_else(|| generate_password(redactor), |password| Secret::new(password, redactor));
     if let Some(name) = &username
@@ -117,10 +118,11 @@ fn registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> 
     {
         field.add_problem(problems, "must not contain a colon, which ends the user name in HTTP Basic auth");
     }
-    Some(complete(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
+    Some(registry_config(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
 }
 
-fn complete(
+/// Returns the registry of these settings, with the default user name if there is none.
+fn registry_config(
     field: &Field<'_>,
     host: String,
     port: u16,
@@ -143,19 +145,21 @@ fn generate_password(redactor: &Redactor) -> Secret {
 
 /// Reads the SSH tunnel, which needs a key or a password. A key that begins like PEM is text, otherwise the
 /// path of a file.
-fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<SshTunnel> {
-    if !field.is_mapping(problems) {
+fn read_ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<SshTunnel> {
+    if !field.check_mapping(problems) {
         return None;
     }
     let host = field.required_text("host", problems);
-    let port = port(field, SSH_PORT, problems);
+    let port = read_port(field, SSH_PORT, problems);
     let user = field.required_text("user", problems);
-    let private_key =
-        not_blank(field, "private_key", problems).map(|key| match key.trim_start().starts_with("-----") {
+    let private_key = read_nonblank_text(field, "private_key", problems).map(|key| {
+        match key.trim_start().starts_with("-----") {
             true => TunnelKey::Text(Secret::new(key, redactor)),
             false => TunnelKey::Path(key),
-        });
-    let password = not_blank(field, "password", problems).map(|password| Secret::new(password, redactor));
+        }
+    });
+    let password =
+        read_nonblank_text(field, "password", problems).map(|password| Secret::new(password, redactor));
     if private_key.is_none() && password.is_none() {
         field.add_problem(
             problems,
@@ -173,11 +177,12 @@ fn ssh_tunnel(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems) -
     Some(tunnel)
 }
 
-fn not_blank(field: &Field<'_>, key: &str, problems: &mut Problems) -> Option<String> {
+/// Returns the text under a key, unless it is empty or only whitespace.
+fn read_nonblank_text(field: &Field<'_>, key: &str, problems: &mut Problems) -> Option<String> {
     field.optional_text(key, problems).filter(|text| !text.trim().is_empty())
 }
 
-fn port(field: &Field<'_>, default: u16, problems: &mut Problems) -> Option<u16> {
+fn read_port(field: &Field<'_>, default: u16, problems: &mut Problems) -> Option<u16> {
     let Some(port) = field.get("port") else { return Some(default) };
     let number = field.optional_number("port", 1, problems)?;
     let number = u16::try_from(number).ok();

@@ -54,7 +54,7 @@ impl<'n> Sections<'n> {
     }
 
     /// Returns the document that defines a section: the cloud config or the manifest.
-    fn defining(&self, key: &str) -> Field<'n> {
+    fn defining_document(&self, key: &str) -> Field<'n> {
         let config = self.config.map(|config| Field::root(&config.node));
         config.filter(|config| config.get(key).is_some()).unwrap_or_else(|| self.root.clone())
     }
@@ -62,7 +62,7 @@ impl<'n> Sections<'n> {
     /// Returns the entries of a section. Those of a cloud config that the instance group does not use are
     /// left out.
     pub(super) fn list(&self, key: &str, problems: &mut Problems) -> Vec<Field<'n>> {
-        let mut entries = self.defining(key).list(key, problems);
+        let mut entries = self.defining_document(key).list(key, problems);
         if self.config.is_some_and(|config| config.other_names(key).next().is_some()) {
             // The index is not that of the file.
             for entry in &mut entries {
@@ -75,7 +75,7 @@ impl<'n> Sections<'n> {
 
     /// Returns the names of all entries of a section.
     pub(super) fn names(&self, key: &str) -> Vec<String> {
-        let mut names = names(&self.defining(key), key);
+        let mut names = names(&self.defining_document(key), key);
         names.extend(self.config.iter().flat_map(|config| config.other_names(key)).map(str::to_owned));
         names
     }
@@ -110,7 +110,7 @@ impl<'n> Sections<'n> {
     /// The names of CPIs are checked if there is a CPI config.
     pub(super) fn cloud_properties(&self, entry: &Field<'_>, problems: &mut Problems) -> Map<String, Value> {
         let mut properties = entry.object("cloud_properties", problems);
-        let Some(by_cpi) = entry.get(BY_CPI).filter(|by_cpi| by_cpi.is_mapping(problems)) else {
+        let Some(by_cpi) = entry.get(BY_CPI).filter(|by_cpi| by_cpi.check_mapping(problems)) else {
             return properties;
         };
         let names = by_cpi.node.as_map().into_iter().flat_map(|map| map.iter());
@@ -122,7 +122,7 @@ impl<'n> Sections<'n> {
             if let Some(cpis) = self.cpis.filter(|cpis| !cpis.iter().any(|cpi| cpi == name)) {
                 let cpi_names = || cpis.iter().map(String::as_str);
                 let hint =
-                    near_or(name, cpi_names(), || format!("; its CPIs are: {}", join_names(cpi_names())));
+                    nearest_or(name, cpi_names(), || format!("; its CPIs are: {}", join_names(cpi_names())));
                 let problem = format!("names CPI '{name}', which the CPI config does not have{hint}");
                 by_cpi.add_problem(problems, problem);
             }
@@ -136,14 +136,14 @@ impl<'n> Sections<'n> {
         if names.is_empty() {
             return format!("; neither the manifest nor a --cloud-config defines `{}`", section.key);
         }
-        near_or(name, names.iter().map(String::as_str), || {
+        nearest_or(name, names.iter().map(String::as_str), || {
             format!("; the {}s are {}", section.entry, names.join(", "))
         })
     }
 }
 
 /// Returns the end of a message about an unknown name: the nearest name, or `all` if none is near.
-pub(super) fn near_or<'a>(
+pub(super) fn nearest_or<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
     all: impl FnOnce() -> String,

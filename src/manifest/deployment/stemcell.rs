@@ -1,8 +1,8 @@
 //! The stemcell of the VM: that of its resource pool, or the one of `stemcells` with its alias.
 
 use super::ArtifactRef;
-use super::parse::artifact;
-use super::sections::{Sections, near_or};
+use super::parse::read_artifact;
+use super::sections::{Sections, nearest_or};
 use crate::reader::{Field, Problems};
 use base::{Error, Result};
 use yaml::Data;
@@ -54,7 +54,7 @@ fn matches_version(expected: &str, actual: &str) -> bool {
 }
 
 /// Reads the stemcell whose alias the instance group names.
-pub(super) fn of_group(
+pub(super) fn read(
     sections: &Sections<'_>,
     group: &Field<'_>,
     problems: &mut Problems,
@@ -73,7 +73,7 @@ pub(super) fn of_group(
         aliases.push(entry_alias);
     }
     let Some(entry) = stemcell_entry else {
-        let hint = near_or(&alias, aliases.iter().map(String::as_str), || match aliases.as_slice() {
+        let hint = nearest_or(&alias, aliases.iter().map(String::as_str), || match aliases.as_slice() {
             [] => String::new(),
             aliases => format!("; the aliases are {}", aliases.join(", ")),
         });
@@ -81,16 +81,16 @@ pub(super) fn of_group(
         group.get("stemcell")?.add_problem(problems, problem);
         return None;
     };
-    let spec = spec(&entry, problems);
+    let spec = read_spec(&entry, problems);
     if entry.get("url").is_none() {
         let problem = "needs a `url` (and its `sha1`), because there is no director that has the stemcell";
         entry.add_problem(problems, problem);
         return None;
     }
-    Some((artifact(&entry, problems)?, spec?))
+    Some((read_artifact(&entry, problems)?, spec?))
 }
 
-fn spec(entry: &Field<'_>, problems: &mut Problems) -> Option<StemcellSpec> {
+fn read_spec(entry: &Field<'_>, problems: &mut Problems) -> Option<StemcellSpec> {
     let (name, os) = (entry.optional_text("name", problems), entry.optional_text("os", problems));
     if let (Some(_), Some(_), Some(os)) = (&name, &os, entry.get("os")) {
         os.add_problem(problems, "and `name` cannot both be given");

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::az::Az;
-use super::parse::artifact;
+use super::parse::read_artifact;
 use super::sections::{Sections, VM_EXTENSIONS, VM_TYPES, names};
 use super::stemcell::{self, StemcellSpec};
 use super::{ArtifactRef, VmResources};
@@ -16,6 +16,7 @@ const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
 /// The keys of `vm_resources`.
 pub(crate) const RESOURCES: [&str; 3] = ["cpu", "ram", "ephemeral_disk_size"];
 
+/// The parts of a [`VmSpec`](super::VmSpec), and the stemcell.
 pub(super) struct VmParts {
     pub(super) stemcell: ArtifactRef,
     pub(super) stemcell_spec: Option<StemcellSpec>,
@@ -35,7 +36,7 @@ pub(super) fn read(
 ) -> Option<VmParts> {
     let sizes: Vec<(&str, Field<'_>)> =
         SIZES.into_iter().filter_map(|key| Some((key, group.get(key)?))).collect();
-    let pool = resource_pool(sections, group, problems);
+    let pool = read_resource_pool(sections, group, problems);
     let mut vm = match sizes.as_slice() {
         [] => {
             let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
@@ -55,8 +56,8 @@ pub(super) fn read(
             pool?
         }
         [("vm_resources", size)] => {
-            let resources = vm_resources(size, problems);
-            let vm = of_type(sections, group, Some(Map::new()), problems)?;
+            let resources = read_vm_resources(size, problems);
+            let vm = read_sized_vm(sections, group, Some(Map::new()), problems)?;
             let (extensions, cloud_properties) = (vm.cloud_properties, Map::new());
             let resources = Some(VmResources { extensions, ..resources? });
             VmParts { cloud_properties, resources, ..vm }
@@ -64,7 +65,7 @@ pub(super) fn read(
         [(_, vm_type)] => {
             let entry = sections.find(VM_TYPES, vm_type, problems);
             let cloud_properties = entry.map(|entry| sections.cloud_properties(&entry, problems));
-            of_type(sections, group, cloud_properties, problems)?
+            read_sized_vm(sections, group, cloud_properties, problems)?
         }
         [(first, _), .., (_, last)] => {
             last.add_problem(problems, format!("and `{first}` cannot both be given"));
@@ -77,13 +78,13 @@ pub(super) fn read(
 }
 
 /// Reads the VM of a group with a VM type, which has `cloud_properties`, or with `vm_resources`.
-fn of_type(
+fn read_sized_vm(
     sections: &Sections<'_>,
     group: &Field<'_>,
     cloud_properties: Option<Map<String, Value>>,
     problems: &mut Problems,
 ) -> Option<VmParts> {
-    let stemcell = stemcell::of_group(sections, group, problems);
+    let stemcell = stemcell::read(sections, group, problems);
     let mut extensions = Map::new();
     for field in group.list("vm_extensions", problems) {
         if let Some(extension) = sections.find(VM_EXTENSIONS, &field, problems) {
@@ -100,8 +101,8 @@ fn of_type(
 }
 
 /// Reads `vm_resources`, without VM extensions.
-fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResources> {
-    if !field.is_mapping(problems) {
+fn read_vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResources> {
+    if !field.check_mapping(problems) {
         return None;
     }
     let mut size = Map::new();
@@ -121,7 +122,11 @@ fn vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmResource
 }
 
 /// Checks all resource pools, and returns the one that the instance group names.
-fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Problems) -> Option<VmParts> {
+fn read_resource_pool(
+    sections: &Sections<'_>,
+    group: &Field<'_>,
+    problems: &mut Problems,
+) -> Option<VmParts> {
     let root = &sections.root;
     let pool_name = group.get("resource_pool").and_then(|_| group.required_text("resource_pool", problems));
     let mut resource_pool = None;
@@ -129,7 +134,7 @@ fn resource_pool(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Prob
     for pool in root.list("resource_pools", problems) {
         let name = pool.required_text("name", problems);
         let stemcell = match pool.get("stemcell") {
-            Some(stemcell) => artifact(&stemcell, problems),
+            Some(stemcell) => read_artifact(&stemcell, problems),
             None => {
                 pool.add_problem(problems, "needs a `stemcell`");
                 None

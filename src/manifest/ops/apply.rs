@@ -2,7 +2,7 @@
 
 use super::item_index::{ItemAddress, ItemIndex};
 use super::path::{Modifier, Path, Token};
-use super::walk::{MatchResult, PathError, PathErrorKind, TokenAt, find_indexed, to_i64};
+use super::walk::{MatchResult, PathError, PathErrorKind, PathStep, find_indexed, to_i64};
 use yaml::{Data, Mapping, Node};
 
 /// A value, and its address if it is an item of a list.
@@ -12,9 +12,9 @@ struct Target<'n> {
 }
 
 impl<'n> Target<'n> {
-    fn item(items: &'n mut [Node], at: usize) -> Self {
-        let address = Some(ItemAddress::new(items, at));
-        Target { node: &mut items[at], address }
+    fn item(items: &'n mut [Node], position: usize) -> Self {
+        let address = Some(ItemAddress::new(items, position));
+        Target { node: &mut items[position], address }
     }
 }
 
@@ -26,7 +26,7 @@ pub(super) fn replace(
     index: &mut ItemIndex,
 ) -> Result<(), PathError> {
     let mut target = Target { node: root, address: None };
-    for (step, token) in TokenAt::all(path) {
+    for (step, token) in PathStep::all(path) {
         if step.is_last() {
             return put(target, step, token, value, index);
         }
@@ -41,7 +41,7 @@ pub(super) fn replace(
 /// Descends one level for `replace`, and creates a missing value if the token is optional.
 fn descend_creating<'a>(
     node: &'a mut Node,
-    step: TokenAt<'_>,
+    step: PathStep<'_>,
     token: &Token,
     index: &mut ItemIndex,
 ) -> Result<Target<'a>, PathError> {
@@ -66,22 +66,22 @@ fn descend_creating<'a>(
             let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
             Ok(Target { node, address: None })
         }
-        Token::Index { index: at, modifiers } => {
+        Token::Index { index: position, modifiers } => {
             let items = step.seq_mut(node)?;
-            let at = step.index(*at, modifiers, items)?;
-            Ok(Target::item(items, at))
+            let position = step.index(*position, modifiers, items)?;
+            Ok(Target::item(items, position))
         }
         Token::Match { key, value, is_optional, modifiers } => {
             let items = step.seq_mut(node)?;
-            let at = match step.find(key, value, *is_optional, items, index)? {
-                MatchResult::One(at) => step.index(to_i64(at), modifiers, items)?,
+            let position = match step.find(key, value, *is_optional, items, index)? {
+                MatchResult::One(position) => step.index(to_i64(position), modifiers, items)?,
                 MatchResult::Absent => {
                     let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
                     push(items, Data::Map(entry).into(), index);
                     items.len() - 1
                 }
             };
-            Ok(Target::item(items, at))
+            Ok(Target::item(items, position))
         }
         Token::End => Err(step.unsupported_error("'-' must be the last part of a path")),
     }
@@ -90,7 +90,7 @@ fn descend_creating<'a>(
 /// Writes the value at the last level of a `replace`.
 fn put(
     target: Target<'_>,
-    step: TokenAt<'_>,
+    step: PathStep<'_>,
     token: &Token,
     value: Node,
     index: &mut ItemIndex,
@@ -104,14 +104,16 @@ fn put(
             let old = map.insert(Node::string(key), value);
             index.note_entry(target.address, key, old.as_ref(), map.get(key));
         }
-        Token::Index { index: at, modifiers } => {
+        Token::Index { index: position, modifiers } => {
             let items = step.seq_mut(target.node)?;
-            replace_or_insert(items, step, *at, modifiers, value, index)?;
+            replace_or_insert(items, step, *position, modifiers, value, index)?;
         }
         Token::Match { key, value: match_value, is_optional, modifiers } => {
             let items = step.seq_mut(target.node)?;
             match step.find(key, match_value, *is_optional, items, index)? {
-                MatchResult::One(at) => replace_or_insert(items, step, to_i64(at), modifiers, value, index)?,
+                MatchResult::One(position) => {
+                    replace_or_insert(items, step, to_i64(position), modifiers, value, index)?
+                }
                 MatchResult::Absent => push(items, value, index),
             }
         }
@@ -130,8 +132,8 @@ fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
 /// Replaces an item of a sequence, or inserts the value before or after it.
 fn replace_or_insert(
     items: &mut Vec<Node>,
-    step: TokenAt<'_>,
-    at: i64,
+    step: PathStep<'_>,
+    position: i64,
     modifiers: &[Modifier],
     value: Node,
     index: &mut ItemIndex,
@@ -141,16 +143,16 @@ fn replace_or_insert(
         [moves @ .., Modifier::After] => (moves, Some(1)),
         moves => (moves, None),
     };
-    let at = step.index(at, moves, items)?;
+    let position = step.index(position, moves, items)?;
     match insertion {
         Some(offset) => {
-            let new = ItemAddress::new(items, at + offset);
-            items.insert(at + offset, value);
-            index.note_insertion(new, items);
+            let new_address = ItemAddress::new(items, position + offset);
+            items.insert(position + offset, value);
+            index.note_insertion(new_address, items);
         }
         None => {
-            let old = std::mem::replace(&mut items[at], value);
-            index.note_replacement(ItemAddress::new(items, at), &old, &items[at]);
+            let old = std::mem::replace(&mut items[position], value);
+            index.note_replacement(ItemAddress::new(items, position), &old, &items[position]);
         }
     }
     Ok(())
@@ -159,7 +161,7 @@ fn replace_or_insert(
 /// Removes the value at a path. A missing value is an error unless its token is optional.
 pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
     let mut target = Target { node: root, address: None };
-    for (step, token) in TokenAt::all(path) {
+    for (step, token) in PathStep::all(path) {
         match token {
             Token::Key { key, is_optional } => {
                 let map = step.map_mut(target.node)?;
@@ -176,23 +178,23 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
             }
             Token::Index { .. } | Token::Match { .. } => {
                 let items = step.seq_mut(target.node)?;
-                let (at, modifiers) = match token {
-                    Token::Index { index: at, modifiers } => (*at, modifiers),
+                let (position, modifiers) = match token {
+                    Token::Index { index: position, modifiers } => (*position, modifiers),
                     Token::Match { key, value, is_optional, modifiers } => {
                         match step.find(key, value, *is_optional, items, index)? {
-                            MatchResult::One(at) => (to_i64(at), modifiers),
+                            MatchResult::One(position) => (to_i64(position), modifiers),
                             MatchResult::Absent => return Ok(()),
                         }
                     }
                     _ => return Err(step.unsupported_error("not an item")),
                 };
-                let at = step.index(at, modifiers, items)?;
+                let position = step.index(position, modifiers, items)?;
                 if step.is_last() {
-                    let old = items.remove(at);
-                    index.note_removal(ItemAddress::new(items, at), &old);
+                    let old = items.remove(position);
+                    index.note_removal(ItemAddress::new(items, position), &old);
                     return Ok(());
                 }
-                target = Target::item(items, at);
+                target = Target::item(items, position);
             }
             Token::End => {
                 return Err(step

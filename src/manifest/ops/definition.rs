@@ -32,6 +32,7 @@ pub struct Op {
     action: Action,
 }
 
+/// The action of an operation, with its value.
 #[derive(Debug, Clone)]
 enum Action {
     Replace(Node),
@@ -61,7 +62,7 @@ impl Ops {
         let ops = items
             .iter()
             .enumerate()
-            .map(|(at, item)| Op::read(item, at + 1, &line))
+            .map(|(index, item)| Op::read(item, index + 1, &line))
             .collect::<Result<_>>()?;
         Ok(Ops { ops })
     }
@@ -155,7 +156,7 @@ impl Op {
             (_, value) => {
                 let not_a_boolean_error =
                     |kind| operation_error(format!("{operation} needs true or false as absent, not {kind}"));
-                match (absent(map).map_err(not_a_boolean_error)?, value) {
+                match (read_absent(map).map_err(not_a_boolean_error)?, value) {
                     (Some(true), _) => Action::TestAbsent,
                     (_, Some(value)) => Action::TestValue(value.clone()),
                     (Some(false), None) => Action::TestValue(Data::Null.into()),
@@ -262,7 +263,7 @@ fn scalar_text(node: &Node) -> Option<String> {
 }
 
 /// Returns the value of `absent`. The error is the kind of a value that is not a boolean.
-fn absent(map: &Mapping) -> Result<Option<bool>, String> {
+fn read_absent(map: &Mapping) -> Result<Option<bool>, String> {
     match map.get("absent") {
         None => Ok(None),
         Some(node) if node.is_null() => Ok(None),

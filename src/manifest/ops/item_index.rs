@@ -12,8 +12,8 @@ use yaml::{Data, Node};
 
 /// Shorter lists are searched item by item.
 const MIN_ITEMS: usize = 32;
-/// Stands in place of an index for a hash that several items have.
-const SEVERAL: usize = usize::MAX;
+/// Stands in place of an item's index for a hash that several items have.
+const SEVERAL_ITEMS: usize = usize::MAX;
 
 /// The indexes of the long lists of one document.
 #[derive(Default)]
@@ -38,9 +38,9 @@ struct ItemIndices {
     by_hash: Option<HashMap<u64, usize, RandomState>>,
 }
 
-/// The result of a search.
+/// The result of a search in the index.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Indexed {
+pub(super) enum IndexLookup {
     /// Exactly this item has the entry.
     One(usize),
     /// No item has the entry.
@@ -52,8 +52,9 @@ pub(super) enum Indexed {
 /// An item of a list, by the address of the items and its index.
 #[derive(Clone, Copy)]
 pub(super) struct ItemAddress {
+    /// The address of the items.
     list: usize,
-    at: usize,
+    index: usize,
 }
 
 fn address(items: &[Node]) -> usize {
@@ -65,16 +66,16 @@ fn text<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
 }
 
 impl ItemAddress {
-    pub(super) fn new(items: &[Node], at: usize) -> Self {
-        ItemAddress { list: address(items), at }
+    pub(super) fn new(items: &[Node], index: usize) -> Self {
+        ItemAddress { list: address(items), index }
     }
 }
 
 impl ItemIndex {
     /// Searches for the item with this entry.
-    pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> Indexed {
+    pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> IndexLookup {
         if items.len() < MIN_ITEMS {
-            return Indexed::Unknown;
+            return IndexLookup::Unknown;
         }
         let list = self.lists.entry(address(items)).or_default();
         if list.length != items.len() {
@@ -82,22 +83,24 @@ impl ItemIndex {
         }
         let Some(indices) = list.keys.get_mut(key) else {
             list.keys.insert(key.to_owned(), ItemIndices::default());
-            return Indexed::Unknown;
+            return IndexLookup::Unknown;
         };
         let by_hash = indices.by_hash.get_or_insert_with(|| {
             let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
-            for (at, item) in items.iter().enumerate() {
+            for (position, item) in items.iter().enumerate() {
                 if let Some(text) = text(item, key) {
-                    enter(&mut by_hash, self.hasher.hash_one(text), at);
+                    enter(&mut by_hash, self.hasher.hash_one(text), position);
                 }
             }
             by_hash
         });
         match by_hash.get(&self.hasher.hash_one(value)) {
-            None => Indexed::None,
+            None => IndexLookup::None,
             // Another text can have the same hash.
-            Some(at) if items.get(*at).and_then(|item| text(item, key)) == Some(value) => Indexed::One(*at),
-            Some(_) => Indexed::Unknown,
+            Some(position) if items.get(*position).and_then(|item| text(item, key)) == Some(value) => {
+                IndexLookup::One(*position)
+            }
+            Some(_) => IndexLookup::Unknown,
         }
     }
 
@@ -105,15 +108,15 @@ impl ItemIndex {
     /// the list in it is the one before the insertion.
     pub(super) fn note_insertion(&mut self, item_address: ItemAddress, items: &[Node]) {
         let Some(mut list) = self.lists.remove(&item_address.list) else { return };
-        let at = item_address.at;
-        let is_last = at == list.length;
+        let position = item_address.index;
+        let is_last = position == list.length;
         list.length += 1;
-        for (key, by_hash) in list.built() {
+        for (key, by_hash) in list.existing_indexes() {
             if !is_last {
-                shift(by_hash, |index| index + usize::from(index >= at));
+                shift(by_hash, |index| index + usize::from(index >= position));
             }
-            if let Some(text) = items.get(at).and_then(|item| text(item, key)) {
-                enter(by_hash, self.hasher.hash_one(text), at);
+            if let Some(text) = items.get(position).and_then(|item| text(item, key)) {
+                enter(by_hash, self.hasher.hash_one(text), position);
             }
         }
         self.lists.insert(address(items), list);
@@ -124,13 +127,13 @@ impl ItemIndex {
         self.drop_lists(item);
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         list.length -= 1;
-        let is_last = item_address.at == list.length;
-        for (key, by_hash) in list.built() {
+        let is_last = item_address.index == list.length;
+        for (key, by_hash) in list.existing_indexes() {
             if let Some(text) = text(item, key) {
-                leave(by_hash, self.hasher.hash_one(text), item_address.at);
+                leave(by_hash, self.hasher.hash_one(text), item_address.index);
             }
             if !is_last {
-                shift(by_hash, |at| at - usize::from(at > item_address.at));
+                shift(by_hash, |position| position - usize::from(position > item_address.index));
             }
         }
     }
@@ -139,12 +142,12 @@ impl ItemIndex {
     pub(super) fn note_replacement(&mut self, item_address: ItemAddress, old: &Node, new: &Node) {
         self.drop_lists(old);
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
-        for (key, by_hash) in list.built() {
+        for (key, by_hash) in list.existing_indexes() {
             if let Some(text) = text(old, key) {
-                leave(by_hash, self.hasher.hash_one(text), item_address.at);
+                leave(by_hash, self.hasher.hash_one(text), item_address.index);
             }
             if let Some(text) = text(new, key) {
-                enter(by_hash, self.hasher.hash_one(text), item_address.at);
+                enter(by_hash, self.hasher.hash_one(text), item_address.index);
             }
         }
     }
@@ -165,10 +168,10 @@ impl ItemIndex {
             return;
         };
         if let Some(text) = old.and_then(Node::as_str) {
-            leave(by_hash, self.hasher.hash_one(text), item_address.at);
+            leave(by_hash, self.hasher.hash_one(text), item_address.index);
         }
         if let Some(text) = new.and_then(Node::as_str) {
-            enter(by_hash, self.hasher.hash_one(text), item_address.at);
+            enter(by_hash, self.hasher.hash_one(text), item_address.index);
         }
     }
 
@@ -190,24 +193,28 @@ impl ItemIndex {
 
 impl IndexedList {
     /// Returns the keys that have an index.
-    fn built(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
+    fn existing_indexes(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
         self.keys.iter_mut().filter_map(|(key, indices)| Some((key.as_str(), indices.by_hash.as_mut()?)))
     }
 }
 
-fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
-    by_hash.entry(hash).and_modify(|index| *index = SEVERAL).or_insert(at);
+/// Adds the index of an item under the hash of its text.
+fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, position: usize) {
+    by_hash.entry(hash).and_modify(|index| *index = SEVERAL_ITEMS).or_insert(position);
 }
 
 /// Removes an index. If several items had the hash, it stays unknown which ones are left.
-fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, at: usize) {
-    if by_hash.get(&hash) == Some(&at) {
+fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, position: usize) {
+    if by_hash.get(&hash) == Some(&position) {
         by_hash.remove(&hash);
     }
 }
 
 fn shift(by_hash: &mut HashMap<u64, usize, RandomState>, new_index: impl Fn(usize) -> usize) {
-    by_hash.values_mut().filter(|index| **index != SEVERAL).for_each(|index| *index = new_index(*index));
+    by_hash
+        .values_mut()
+        .filter(|index| **index != SEVERAL_ITEMS)
+        .for_each(|index| *index = new_index(*index));
 }
 
 #[cfg(test)]
@@ -288,13 +295,13 @@ mod tests {
         let document = document();
         let items = document.get("items").and_then(Node::as_seq).unwrap();
         let mut index = ItemIndex::default();
-        assert_eq!(index.find(items, "name", "n7"), Indexed::Unknown);
-        assert_eq!(index.find(items, "name", "n7"), Indexed::One(7));
-        assert_eq!(index.find(items, "name", "absent"), Indexed::None);
-        assert_eq!(index.find(items, "role", "r1"), Indexed::Unknown);
-        assert_eq!(index.find(items, "role", "r1"), Indexed::Unknown, "several items have it");
+        assert_eq!(index.find(items, "name", "n7"), IndexLookup::Unknown);
+        assert_eq!(index.find(items, "name", "n7"), IndexLookup::One(7));
+        assert_eq!(index.find(items, "name", "absent"), IndexLookup::None);
+        assert_eq!(index.find(items, "role", "r1"), IndexLookup::Unknown);
+        assert_eq!(index.find(items, "role", "r1"), IndexLookup::Unknown, "several items have it");
         let short = &items[..MIN_ITEMS - 1];
-        assert_eq!(index.find(short, "name", "n7"), Indexed::Unknown);
-        assert_eq!(index.find(short, "name", "n7"), Indexed::Unknown);
+        assert_eq!(index.find(short, "name", "n7"), IndexLookup::Unknown);
+        assert_eq!(index.find(short, "name", "n7"), IndexLookup::Unknown);
     }
 }

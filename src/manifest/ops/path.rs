@@ -167,16 +167,16 @@ fn parse_modifier(text: &str) -> Result<Modifier, ParseError> {
 fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('~') {
-        out.push_str(&rest[..at]);
-        let (character, length) = match rest.as_bytes().get(at + 1) {
+    while let Some(tilde) = rest.find('~') {
+        out.push_str(&rest[..tilde]);
+        let (character, length) = match rest.as_bytes().get(tilde + 1) {
             Some(b'0') => ('~', 2),
             Some(b'1') => ('/', 2),
             Some(b'7') => (':', 2),
             _ => ('~', 1),
         };
         out.push(character);
-        rest = &rest[at + length..];
+        rest = &rest[tilde + length..];
     }
     out.push_str(rest);
     out

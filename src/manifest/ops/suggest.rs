@@ -20,7 +20,7 @@ pub(super) fn nearest<'a>(
     match (base::error::nearest(mistyped_name, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
         (Some(name), _) => base::error::question(&show(name)),
-        (None, [only]) => format!("there is only '{}'", show(only)),
+        (None, [name]) => format!("there is only '{}'", show(name)),
         (None, _) => {
             let quoted_names: Vec<String> =
                 names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", show(name))).collect();

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::item_index::{Indexed, ItemIndex};
+use super::item_index::{IndexLookup, ItemIndex};
 use super::path::{Modifier, Path, Token};
 use super::suggest;
 use crate::node_kind::kind_with_article;
@@ -50,10 +50,10 @@ impl From<PathError> for base::Error {
 
 /// One token of a path while it is followed.
 #[derive(Clone, Copy)]
-pub(super) struct TokenAt<'a> {
+pub(super) struct PathStep<'a> {
     pub path: &'a Path,
     /// The index of the token.
-    pub at: usize,
+    pub index: usize,
 }
 
 /// The outcome of a match token.
@@ -64,36 +64,36 @@ pub(super) enum MatchResult {
     Absent,
 }
 
-impl<'a> TokenAt<'a> {
+impl<'a> PathStep<'a> {
     /// Returns all tokens of a path, each with its position.
-    pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (TokenAt<'a>, &'a Token)> {
-        path.tokens().iter().enumerate().map(move |(at, token)| (TokenAt { path, at }, token))
+    pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (PathStep<'a>, &'a Token)> {
+        path.tokens().iter().enumerate().map(move |(index, token)| (PathStep { path, index }, token))
     }
 
     pub(super) fn is_last(self) -> bool {
-        self.at + 1 == self.path.tokens().len()
+        self.index + 1 == self.path.tokens().len()
     }
 
     /// Returns the token after this one.
     pub(super) fn next_token(self) -> Option<&'a Token> {
-        self.path.tokens().get(self.at + 1)
+        self.path.tokens().get(self.index + 1)
     }
 
     /// Returns the path up to this token, inclusive.
     pub(super) fn path_so_far(self) -> Path {
-        self.path.prefix(self.at + 1)
+        self.path.prefix(self.index + 1)
     }
 
     /// Describes the parent of this token for messages.
     fn parent(self) -> String {
-        match self.path.prefix(self.at).to_string() {
+        match self.path.prefix(self.index).to_string() {
             root if root.is_empty() => "the document".into(),
             path => format!("'{path}'"),
         }
     }
 
     pub(super) fn error(self, kind: PathErrorKind, message: String) -> PathError {
-        PathError { kind, depth: self.at + 1, message, hint: None }
+        PathError { kind, depth: self.index + 1, message, hint: None }
     }
 
     pub(super) fn unsupported_error(self, message: &str) -> PathError {
@@ -111,9 +111,9 @@ impl<'a> TokenAt<'a> {
             self.parent(),
             kind_with_article(node)
         );
-        let hint = match (&node.data, self.path.tokens().get(self.at)) {
+        let hint = match (&node.data, self.path.tokens().get(self.index)) {
             (Data::Seq(_), Some(Token::Key { key, .. })) if key != "-" => {
-                let list = self.path.prefix(self.at);
+                let list = self.path.prefix(self.index);
                 Some(format!(
                     "name an item of the list by an entry or its index: {list}/{}=VALUE or {list}/0",
                     key
@@ -212,13 +212,16 @@ impl<'a> TokenAt<'a> {
         index: &mut ItemIndex,
     ) -> Result<MatchResult, PathError> {
         match index.find(items, key, value) {
-            Indexed::One(at) => return Ok(MatchResult::One(at)),
-            Indexed::None if is_optional => return Ok(MatchResult::Absent),
-            Indexed::None | Indexed::Unknown => {}
+            IndexLookup::One(position) => return Ok(MatchResult::One(position)),
+            IndexLookup::None if is_optional => return Ok(MatchResult::Absent),
+            IndexLookup::None | IndexLookup::Unknown => {}
         }
-        let entries = || items.iter().enumerate().filter_map(|(at, item)| Some((at, item.get(key)?)));
-        let matching: Vec<usize> =
-            entries().filter(|(_, candidate)| candidate.as_str() == Some(value)).map(|(at, _)| at).collect();
+        let entries =
+            || items.iter().enumerate().filter_map(|(position, item)| Some((position, item.get(key)?)));
+        let matching: Vec<usize> = entries()
+            .filter(|(_, candidate)| candidate.as_str() == Some(value))
+            .map(|(position, _)| position)
+            .collect();
         match matching[..] {
             [one] => Ok(MatchResult::One(one)),
             [] if is_optional => Ok(MatchResult::Absent),
@@ -239,7 +242,7 @@ impl<'a> TokenAt<'a> {
             }
             _ => {
                 let lines: Vec<String> =
-                    matching.iter().map(|at| items[*at].position.line.to_string()).collect();
+                    matching.iter().map(|position| items[*position].position.line.to_string()).collect();
                 let message = format!(
                     "'{}' matches {} items (lines {}), but a path must lead to one",
                     self.path_so_far(),
@@ -269,7 +272,7 @@ pub(super) fn find_indexed<'a>(
     index: &mut ItemIndex,
 ) -> Result<Cow<'a, Node>, PathError> {
     let mut node = root;
-    for (step, token) in TokenAt::all(path) {
+    for (step, token) in PathStep::all(path) {
         node = match token {
             Token::Key { key, is_optional } => match step.map(node)?.get(key) {
                 Some(value) => value,
@@ -281,20 +284,20 @@ pub(super) fn find_indexed<'a>(
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
                         _ => return Err(step.unsupported_error("it does not exist")),
                     };
-                    return find_in_created(container, path, step.at + 1);
+                    return find_in_created(container, path, step.index + 1);
                 }
             },
-            Token::Index { index: at, modifiers } => {
+            Token::Index { index: position, modifiers } => {
                 let items = step.seq(node)?;
-                &items[step.index(*at, modifiers, items)?]
+                &items[step.index(*position, modifiers, items)?]
             }
             Token::Match { key, value, is_optional, modifiers } => {
                 let items = step.seq(node)?;
                 match step.find(key, value, *is_optional, items, index)? {
-                    MatchResult::One(at) => &items[step.index(to_i64(at), modifiers, items)?],
+                    MatchResult::One(position) => &items[step.index(to_i64(position), modifiers, items)?],
                     MatchResult::Absent => {
                         let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                        return find_in_created(Data::Map(entry).into(), path, step.at + 1);
+                        return find_in_created(Data::Map(entry).into(), path, step.index + 1);
                     }
                 }
             }
@@ -306,10 +309,10 @@ pub(super) fn find_indexed<'a>(
     Ok(Cow::Borrowed(node))
 }
 
-/// Continues from token `at` in a value that an optional token created.
-fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow<'a, Node>, PathError> {
-    while let Some(token) = path.tokens().get(at) {
-        let step = TokenAt { path, at };
+/// Continues from token `index` in a value that an optional token created.
+fn find_in_created<'a>(mut node: Node, path: &Path, mut index: usize) -> Result<Cow<'a, Node>, PathError> {
+    while let Some(token) = path.tokens().get(index) {
+        let step = PathStep { path, index };
         node = match token {
             Token::Key { key, .. } => match (step.map(&node)?.get(key), step.next_token()) {
                 (Some(value), _) => value.clone(),
@@ -330,7 +333,7 @@ fn find_in_created<'a>(mut node: Node, path: &Path, mut at: usize) -> Result<Cow
                 return Err(step.unsupported_error("'-' is the place after the last item: it has no value"));
             }
         };
-        at += 1;
+        index += 1;
     }
     Ok(Cow::Owned(node))
 }

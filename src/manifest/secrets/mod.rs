@@ -55,30 +55,30 @@ pub(crate) struct KnownInputs<'d> {
 /// Registers all secrets with the redactor by the rules of the module. Returns a warning if a value that is
 /// named like a secret is public.
 pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) -> Option<String> {
-    let mut secret_texts = SecretTexts::new(redactor);
+    let mut classified_texts = ClassifiedTexts::new(redactor);
     for document in &inputs.documents {
-        collect_public_names(document, &mut secret_texts.public);
-        secret_texts.walk(document, "", NameClass::Plain, true);
+        collect_public_names(document, &mut classified_texts.public_texts);
+        classified_texts.walk(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
-        let least_naming =
+        let least_class =
             if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
-        let naming = least_naming.max(secret_texts.names.name_class(name));
-        secret_texts.walk(value, name, naming, false);
+        let name_class = least_class.max(classified_texts.name_classes.name_class(name));
+        classified_texts.walk(value, name, name_class, false);
     }
-    inputs.outputs.iter().for_each(|value| secret_texts.walk(value, "", NameClass::Declared, false));
-    secret_texts.add_to_redactor(redactor);
+    inputs.outputs.iter().for_each(|value| classified_texts.walk(value, "", NameClass::Declared, false));
+    classified_texts.add_to_redactor(redactor);
     inputs.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
-    inputs.variables.iter().for_each(|(_, value)| collect(value, &mut texts));
+    inputs.variables.iter().for_each(|(_, value)| collect_texts(value, &mut texts));
     for (key, value) in inputs.documents.iter().flat_map(|document| properties(document)) {
         let mut property_texts = BTreeSet::new();
         match value.as_map().filter(|_| key == "registry") {
             // The user name is usually "registry", which must stay visible.
             Some(registry) => entries(registry)
                 .filter(|(key, _)| !matches!(*key, "host" | "port" | "username"))
-                .for_each(|(_, value)| collect(value, &mut property_texts)),
-            None => collect(value, &mut property_texts),
+                .for_each(|(_, value)| collect_texts(value, &mut property_texts)),
+            None => collect_texts(value, &mut property_texts),
         }
         // A text with a reference is skipped: the variable's value is handled by itself.
         texts.extend(property_texts.into_iter().filter(|text| !text.contains("((")));
@@ -86,10 +86,11 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
     texts
         .iter()
         .filter(|text| {
-            !secret_texts.visible.contains(text.trim()) && !secret_texts.is_public_name(text.trim())
+            !classified_texts.visible_texts.contains(text.trim())
+                && !classified_texts.is_public_name(text.trim())
         })
         .for_each(|text| redactor.add_as_precaution(text));
-    secret_texts.warning()
+    classified_texts.warning()
 }
 
 /// Registers the secrets in a CPI's properties with the redactor.
@@ -103,9 +104,9 @@ pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Red
 /// the redactor.
 pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
-    let mut secret_texts = SecretTexts::new(redactor);
-    secret_texts.walk(&node, "", NameClass::Plain, false);
-    secret_texts.add_to_redactor(redactor);
+    let mut classified_texts = ClassifiedTexts::new(redactor);
+    classified_texts.walk(&node, "", NameClass::Plain, false);
+    classified_texts.add_to_redactor(redactor);
 }
 
 /// Registers the credentials in a URL with the redactor.
@@ -114,37 +115,38 @@ pub fn register_url_secrets(url: &str, redactor: &Redactor) {
 }
 
 /// A cache of the classes of key names, because the same few keys repeat throughout a manifest.
-struct NamingCache<'n> {
+struct NameClassCache<'n> {
     redactor: Redactor,
     classes: HashMap<&'n str, NameClass, RandomState>,
 }
 
-impl<'n> NamingCache<'n> {
+impl<'n> NameClassCache<'n> {
     fn new(redactor: &Redactor) -> Self {
-        NamingCache { redactor: redactor.clone(), classes: HashMap::default() }
+        NameClassCache { redactor: redactor.clone(), classes: HashMap::default() }
     }
 
     fn name_class(&mut self, name: &'n str) -> NameClass {
         *self.classes.entry(name).or_insert_with(|| self.redactor.name_class(name))
     }
 
-    /// Returns the stronger of the key's own naming and the naming inherited from above.
-    fn stronger_naming(&mut self, parent_naming: NameClass, key: &'n Node) -> NameClass {
-        key.as_str().map(|key| self.name_class(key)).unwrap_or_default().max(parent_naming)
+    /// Returns the stronger of the class of a key and that of the keys above it.
+    fn stronger_class(&mut self, parent_class: NameClass, key: &'n Node) -> NameClass {
+        key.as_str().map(|key| self.name_class(key)).unwrap_or_default().max(parent_class)
     }
 }
 
-/// The texts of the manifest and the variables whose treatment does not depend on other texts.
-struct SecretTexts<'n> {
-    names: NamingCache<'n>,
+/// The texts of the manifest and its variables, classified as secret, visible or public. Texts that are
+/// secret only as a precaution are not among them.
+struct ClassifiedTexts<'n> {
+    name_classes: NameClassCache<'n>,
     /// Values that are always secret.
-    secret: BTreeSet<String>,
+    secret_texts: BTreeSet<String>,
     /// Those of them that the operator or a program declared secret.
     declared_secrets: HashSet<&'n str, RandomState>,
     /// Texts that stay visible: short texts under plainly named keys, paths of key files.
-    visible: HashSet<&'n str, RandomState>,
+    visible_texts: HashSet<&'n str, RandomState>,
     /// Names in the documents and keys of the documents, with their descriptions.
-    public: PublicTexts<'n>,
+    public_texts: PublicTexts<'n>,
     /// Values that are named like secrets, in their order.
     named_values: Vec<NamedValue<'n>>,
 }
@@ -160,21 +162,21 @@ struct NamedValue<'n> {
     position: &'n Position,
 }
 
-impl<'n> SecretTexts<'n> {
+impl<'n> ClassifiedTexts<'n> {
     fn new(redactor: &Redactor) -> Self {
-        SecretTexts {
-            names: NamingCache::new(redactor),
-            secret: BTreeSet::new(),
+        ClassifiedTexts {
+            name_classes: NameClassCache::new(redactor),
+            secret_texts: BTreeSet::new(),
             declared_secrets: HashSet::default(),
-            visible: HashSet::default(),
-            public: HashMap::default(),
+            visible_texts: HashSet::default(),
+            public_texts: HashMap::default(),
             named_values: Vec::new(),
         }
     }
 
     /// Returns true if a text is public, and was not declared secret.
     fn is_public_name(&self, text: &str) -> bool {
-        self.public.contains_key(text) && !self.declared_secrets.contains(text)
+        self.public_texts.contains_key(text) && !self.declared_secrets.contains(text)
     }
 
     /// Returns the warning about the first value that is named like a secret, and is public.
@@ -189,14 +191,15 @@ impl<'n> SecretTexts<'n> {
         let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
         Some(format!(
             "{place}the value of `{key}` is also {}, so it is not redacted: choose another value",
-            self.public.get(text.as_str()).copied().unwrap_or_default()
+            self.public_texts.get(text.as_str()).copied().unwrap_or_default()
         ))
     }
 
     /// Adds the texts of a node, which has this key or is the value of this variable. Only the texts of a
     /// document can stay visible, not those of a variable.
-    fn walk(&mut self, node: &'n Node, key: &'n str, naming: NameClass, is_document: bool) {
-        let number = |number: &dyn ToString| Some(number.to_string()).filter(|_| naming > NameClass::Plain);
+    fn walk(&mut self, node: &'n Node, key: &'n str, name_class: NameClass, is_document: bool) {
+        let number =
+            |number: &dyn ToString| Some(number.to_string()).filter(|_| name_class > NameClass::Plain);
         match &node.data {
             Data::String(text) => {
                 let text: &'n str = text;
@@ -208,86 +211,90 @@ impl<'n> SecretTexts<'n> {
                         position: &node.position,
                     });
                 }
-                self.secret.extend(credentials);
-                let secret = match naming {
+                self.secret_texts.extend(credentials);
+                let is_secret = match name_class {
                     NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
                     NameClass::Key => !has_public_form(text) && !is_path(text),
                     NameClass::Secret => !has_public_form(text),
                     NameClass::Declared => true,
                 };
                 // A reference to a variable is not secret itself; the variable's value is.
-                if secret && !text.starts_with("((") {
+                if is_secret && !text.starts_with("((") {
                     self.add(text);
                     self.named_values.push(NamedValue {
                         key,
                         text: text.to_owned(),
                         position: &node.position,
                     });
-                    if naming == NameClass::Declared {
+                    if name_class == NameClass::Declared {
                         self.declared_secrets.insert(text);
                     }
                 }
                 let text = text.trim();
-                let is_visible = match naming {
+                let is_visible = match name_class {
                     NameClass::Plain => text.chars().nth(MIN_SECRET_CHARS - 1).is_none(),
                     NameClass::Key => is_path(text),
                     NameClass::Secret | NameClass::Declared => false,
                 };
                 if is_document && is_visible {
-                    self.visible.insert(text);
+                    self.visible_texts.insert(text);
                 }
             }
-            Data::Int(int) => self.number(number(int), naming),
-            Data::UInt(int) => self.number(number(int), naming),
-            Data::Float(float) => self.number(number(float), naming),
-            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, key, naming, is_document)),
+            Data::Int(int) => self.add_number(number(int), name_class),
+            Data::UInt(int) => self.add_number(number(int), name_class),
+            Data::Float(float) => self.add_number(number(float), name_class),
+            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, key, name_class, is_document)),
             Data::Map(map) => {
                 for (child_key, value) in map.iter() {
                     let word = child_key.as_str().filter(|word| is_document && is_word(word));
-                    if let Some(word) = word.filter(|_| naming == NameClass::Plain) {
-                        self.public.entry(word).or_insert("a key of the manifest");
+                    if let Some(word) = word.filter(|_| name_class == NameClass::Plain) {
+                        self.public_texts.entry(word).or_insert("a key of the manifest");
                     }
-                    let naming = self.names.stronger_naming(naming, child_key);
-                    self.walk(value, child_key.as_str().unwrap_or(key), naming, is_document);
+                    let name_class = self.name_classes.stronger_class(name_class, child_key);
+                    self.walk(value, child_key.as_str().unwrap_or(key), name_class, is_document);
                 }
             }
             Data::Null | Data::Bool(_) => {}
         }
     }
 
-    fn number(&mut self, number: Option<String>, naming: NameClass) {
-        self.secret
-            .extend(number.filter(|number| naming == NameClass::Declared || !is_address_or_port(number)));
+    fn add_number(&mut self, number: Option<String>, name_class: NameClass) {
+        self.secret_texts
+            .extend(number.filter(|number| name_class == NameClass::Declared || !is_address_or_port(number)));
     }
 
     fn add(&mut self, text: &str) {
-        self.secret.insert(text.to_owned());
+        self.secret_texts.insert(text.to_owned());
         let text = text.trim();
         if text.contains('\n') {
             // Logs show keys line by line. The first and last line are the same in all keys, so they are not
             // secret.
             let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
-            self.secret.extend(lines.map(str::to_owned));
+            self.secret_texts.extend(lines.map(str::to_owned));
         }
     }
 
     fn add_to_redactor(&self, redactor: &Redactor) {
-        self.secret
+        self.secret_texts
             .iter()
             .filter(|secret| !self.is_public_name(secret))
             .for_each(|secret| redactor.add(secret));
-        self.public.keys().filter(|text| self.is_public_name(text)).for_each(|text| redactor.exempt(text));
+        self.public_texts
+            .keys()
+            .filter(|text| self.is_public_name(text))
+            .for_each(|text| redactor.exempt(text));
     }
 }
 
-/// Collects every text below a value that may be secret.
-fn collect<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
+/// Collects the texts of a value and of everything below it, except those that are public by their form and
+/// versions.
+fn collect_texts<'n>(node: &'n Node, texts: &mut BTreeSet<&'n str>) {
     match &node.data {
         Data::String(text) if !has_public_form(text) && !is_version(text) => {
             texts.insert(text);
         }
-        Data::Seq(items) => items.iter().for_each(|item| collect(item, texts)),
-        Data::Map(map) => map.iter().for_each(|(_, value)| collect(value, texts)),
+        Data::Seq(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Data::Map(map) => map.iter().for_each(|(_, value)| collect_texts(value, texts)),
         _ => {}
     }
 }
@@ -315,8 +322,8 @@ fn entries(map: &Mapping) -> impl Iterator<Item = (&str, &Node)> {
     map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)))
 }
 
-/// Collects the names that a document gives to the environment, releases, networks and other things. Output
-/// shows them all the time, and hiding them would garble it.
+/// Collects the names that a document gives to the environment, releases, networks and other things. They are
+/// public, because most output contains them.
 fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
     let text = |node: &'n Node, key: &str| node.get(key).and_then(Node::as_str);
     let mut add = |description: &'static str, name: Option<&'n str>| {
@@ -325,7 +332,7 @@ fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
         }
     };
     add("the name of the environment", text(document, "name"));
-    let secret_keys = [
+    let named_sections = [
         ("releases", "the name of a release"),
         ("networks", "the name of a network"),
         ("azs", "the name of an availability zone"),
@@ -335,7 +342,7 @@ fn collect_public_names<'n>(document: &'n Node, names: &mut PublicTexts<'n>) {
         ("vm_extensions", "the name of a VM extension"),
         ("disk_types", "the name of a disk type"),
     ];
-    for (key, description) in secret_keys {
+    for (key, description) in named_sections {
         list(document, key).iter().for_each(|item| add(description, text(item, "name")));
     }
     for stemcell in list(document, "stemcells") {
@@ -484,7 +491,7 @@ mod tests {
         let names = "production openstack-cpi privately zone-east east-cloud openstack jammy-stemcell \
                      the-default ubuntu-noble very-small directors zone-west blackbox the-cpi-job";
         let variables: Map<String, Value> =
-            names.split(' ').enumerate().map(|(at, name)| (format!("v{at}"), json!(name))).collect();
+            names.split(' ').enumerate().map(|(index, name)| (format!("v{index}"), json!(name))).collect();
         let variables = Value::Object(variables);
         assert_eq!(redact(manifest.clone(), variables, names), names);
         // A name stays visible even if a password has the same text. A longer text is another one.

@@ -62,12 +62,12 @@ impl Definitions {
         };
         for (index, item) in items.iter().enumerate() {
             let definition = Definition::of(item, index)?;
-            if let Some(earlier) = definitions.get(&definition.name) {
+            if let Some(other_definition) = definitions.get(&definition.name) {
                 return Err(Error::invalid(format!(
                     "{}: variable '{}' is already declared at {}",
                     definition.position.describe(),
                     definition.name,
-                    earlier.position.describe()
+                    other_definition.position.describe()
                 )));
             }
             definitions.by_name.insert(definition.name.clone(), definitions.entries.len());

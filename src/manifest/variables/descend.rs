@@ -18,10 +18,13 @@ pub(super) fn descend<'n, 'k>(
                 None => {
                     let names: Vec<&str> = map.iter().filter_map(|(name, _)| name.as_str()).collect();
                     let suggestion = did_you_mean(key, names.iter().copied());
-                    return Err(format!("there is no key '{key}', only {}{suggestion}", list(map.iter())));
+                    return Err(format!(
+                        "there is no key '{key}', only {}{suggestion}",
+                        list_keys(map.iter())
+                    ));
                 }
             },
-            Data::Seq(items) => index(items, key)?,
+            Data::Seq(items) => item_at(items, key)?,
             _ => {
                 return Err(format!("the value is {}, so it has no key '{key}'", kind_with_article(node)));
             }
@@ -35,7 +38,7 @@ fn integer_key<'n>(map: &'n yaml::Mapping, key: &str) -> Option<&'n Node> {
     map.iter().find(|(name, _)| name.as_i64() == Some(number)).map(|(_, value)| value)
 }
 
-fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
+fn item_at<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
     let index: i64 = key.parse().map_err(|_| format!("the value is a list, so '{key}' must be a number"))?;
     let position = if index < 0 {
         items.len().checked_sub(usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX))
@@ -47,7 +50,7 @@ fn index<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
         .ok_or_else(|| format!("there is no item {index}: the list has {} items", items.len()))
 }
 
-fn list<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
+fn list_keys<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {
     const MAX_SHOWN_KEYS: usize = 10;
     let mut keys: Vec<String> = entries.map(|(name, _)| format_key(name)).collect();
     let rest = keys.len().saturating_sub(MAX_SHOWN_KEYS);
@@ -79,17 +82,17 @@ mod tests {
         )
     }
 
-    fn at(path: &str) -> Result<Node, String> {
+    fn part_at(path: &str) -> Result<Node, String> {
         descend(&value(), path.split('.')).cloned()
     }
 
     #[test]
     fn follows_names_and_indices() {
-        assert_eq!(at("certificate"), Ok(Node::string("c")));
-        assert_eq!(at("list.0"), Ok(Data::Int(1).into()));
-        assert_eq!(at("list.-2"), Ok(Data::Int(2).into()));
-        assert_eq!(at("list.-1.1"), Ok(Node::string("one")));
-        assert_eq!(at("x.y"), Ok(Data::Null.into()));
+        assert_eq!(part_at("certificate"), Ok(Node::string("c")));
+        assert_eq!(part_at("list.0"), Ok(Data::Int(1).into()));
+        assert_eq!(part_at("list.-2"), Ok(Data::Int(2).into()));
+        assert_eq!(part_at("list.-1.1"), Ok(Node::string("one")));
+        assert_eq!(part_at("x.y"), Ok(Data::Null.into()));
     }
 
     #[test]
@@ -103,11 +106,11 @@ mod tests {
 
     #[test]
     fn errors_list_the_existing_keys() {
-        assert_eq!(at("cert").unwrap_err(), "there is no key 'cert', only 'certificate', 'list', 'x'");
-        assert_eq!(at("list.3").unwrap_err(), "there is no item 3: the list has 3 items");
-        assert_eq!(at("list.-4").unwrap_err(), "there is no item -4: the list has 3 items");
-        assert_eq!(at("list.a").unwrap_err(), "the value is a list, so 'a' must be a number");
-        assert_eq!(at("certificate.a").unwrap_err(), "the value is a string, so it has no key 'a'");
-        assert_eq!(at("").unwrap_err(), "there is no key '', only 'certificate', 'list', 'x'");
+        assert_eq!(part_at("cert").unwrap_err(), "there is no key 'cert', only 'certificate', 'list', 'x'");
+        assert_eq!(part_at("list.3").unwrap_err(), "there is no item 3: the list has 3 items");
+        assert_eq!(part_at("list.-4").unwrap_err(), "there is no item -4: the list has 3 items");
+        assert_eq!(part_at("list.a").unwrap_err(), "the value is a list, so 'a' must be a number");
+        assert_eq!(part_at("certificate.a").unwrap_err(), "the value is a string, so it has no key 'a'");
+        assert_eq!(part_at("").unwrap_err(), "there is no key '', only 'certificate', 'list', 'x'");
     }
 }

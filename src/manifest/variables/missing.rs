@@ -13,6 +13,7 @@ pub struct MissingVariables {
     parts: Vec<MissingPart>,
 }
 
+/// A variable without a value.
 #[derive(Debug, Default)]
 struct MissingVariable {
     positions: Vec<Position>,
@@ -78,14 +79,16 @@ impl MissingVariables {
         let mut lines = Vec::new();
         if reports_variables {
             // A declared variable has no value if another one that it needs has none: only that one is named.
-            let waiting: BTreeSet<&str> =
+            let dependent_names: BTreeSet<&str> =
                 self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
-            for (name, entry) in self.variables.iter().filter(|(name, _)| !waiting.contains(name.as_str())) {
+            for (name, entry) in
+                self.variables.iter().filter(|(name, _)| !dependent_names.contains(name.as_str()))
+            {
                 let hint = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
                 lines.push(entry.describe(name, &hint.unwrap_or_default()));
             }
         }
-        let missing = lines.len();
+        let variable_count = lines.len();
         for part in &self.parts {
             let MissingPart { reference, position, message, .. } = part;
             lines.push(format!("(({reference})) at {}: {message}", position.describe()));
@@ -93,7 +96,7 @@ impl MissingVariables {
         if lines.is_empty() {
             return None;
         }
-        let title = match (missing, self.parts.len()) {
+        let title = match (variable_count, self.parts.len()) {
             (1, 0) => "a variable has no value".to_owned(),
             (count, 0) => format!("{count} variables have no value"),
             (0, 1) => "a reference names a part that its variable does not have".to_owned(),

@@ -49,7 +49,7 @@ impl MbusOutline {
         if stored_list.is_none() && sources.previous().is_none() {
             return Vec::new();
         }
-        let mut earlier = sources.clone();
+        let mut earlier_sources = sources.clone();
         let mut candidates = Vec::new();
         let mut store = store;
         let lists =
@@ -57,10 +57,10 @@ impl MbusOutline {
         for (list, is_given) in lists {
             for rotation in previous::rotations(list) {
                 // A given value takes precedence over the store, and did so before the rotation.
-                let in_force =
+                let effective_values =
                     rotation.into_iter().filter(|(name, _)| is_given || sources.get(name).is_none());
-                in_force.for_each(|(name, value)| earlier.replace(name, value.clone()));
-                candidates.extend(self.interpolate(&earlier, definitions, store.as_deref_mut(), now));
+                effective_values.for_each(|(name, value)| earlier_sources.replace(name, value.clone()));
+                candidates.extend(self.interpolate(&earlier_sources, definitions, store.as_deref_mut(), now));
             }
         }
         candidates

@@ -20,24 +20,25 @@ use yaml::{Data, Mapping, Node, Position};
 /// The maximum amount of text and nodes that variables add to all documents of one resolver, in bytes (a node
 /// counts as [`NODE_BYTES`]). Without it, a small manifest could expand to terabytes.
 const MAX_ADDED_BYTES: usize = 256 * 1024 * 1024;
+/// The number of bytes as which a node counts, without its text.
 const NODE_BYTES: usize = 16;
 
 /// The value of a variable. Cheap to clone.
 #[derive(Clone)]
-pub enum Resolved<'a> {
+pub enum ResolvedValue<'a> {
     /// A value of the sources.
     Given(&'a Node),
     /// A value of the vars store.
     Stored(Rc<Node>),
 }
 
-impl Deref for Resolved<'_> {
+impl Deref for ResolvedValue<'_> {
     type Target = Node;
 
     fn deref(&self) -> &Node {
         match self {
-            Resolved::Given(value) => value,
-            Resolved::Stored(value) => value,
+            ResolvedValue::Given(value) => value,
+            ResolvedValue::Stored(value) => value,
         }
     }
 }
@@ -49,11 +50,11 @@ pub struct Resolver<'a> {
     store: Option<&'a mut VarsStore>,
     keys: KeyPool,
     now: OffsetDateTime,
-    cache: HashMap<String, Option<Resolved<'a>>, RandomState>,
+    cache: HashMap<String, Option<ResolvedValue<'a>>, RandomState>,
     /// The declared variables that are being generated, outermost first, to find cycles.
-    making: Vec<String>,
+    generating_names: Vec<String>,
     used_names: BTreeSet<String>,
-    missing: MissingVariables,
+    missing_variables: MissingVariables,
     /// The number of references without a value so far.
     unresolved_count: usize,
     /// The bytes that variables may still add to documents.
@@ -82,9 +83,9 @@ impl<'a> Resolver<'a> {
             keys: KeyPool::default(),
             now,
             cache: HashMap::default(),
-            making: Vec::new(),
+            generating_names: Vec::new(),
             used_names: BTreeSet::new(),
-            missing: MissingVariables::default(),
+            missing_variables: MissingVariables::default(),
             unresolved_count: 0,
             budget: MAX_ADDED_BYTES,
             is_read_only: false,
@@ -127,8 +128,9 @@ impl<'a> Resolver<'a> {
         // Values that another run has generated in the meantime are used.
         store.lock()?;
         let definitions = candidates(store);
-        let absent = definitions.iter().filter(|definition| store.get(&definition.name).is_none());
-        self.keys.fill(absent.filter_map(|definition| {
+        let unstored_definitions =
+            definitions.iter().filter(|definition| store.get(&definition.name).is_none());
+        self.keys.fill(unstored_definitions.filter_map(|definition| {
             GeneratorSpec::key_size_guess(
                 definition.kind.as_deref().unwrap_or_default(),
                 definition.options.as_ref(),
@@ -145,7 +147,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the value of a variable, if it has one. `position` is that of the reference.
-    pub fn resolve(&mut self, name: &str, position: &Position) -> Result<Option<Resolved<'a>>> {
+    pub fn resolve(&mut self, name: &str, position: &Position) -> Result<Option<ResolvedValue<'a>>> {
         let value = match self.cache.get(name) {
             Some(value) => value.clone(),
             None => {
@@ -157,17 +159,21 @@ impl<'a> Resolver<'a> {
         };
         if value.is_none() {
             self.unresolved_count += 1;
-            self.missing.add_variable(name, position, self.making.last().map(String::as_str));
+            self.missing_variables.add_variable(
+                name,
+                position,
+                self.generating_names.last().map(String::as_str),
+            );
         }
         Ok(value)
     }
 
-    fn find(&mut self, name: &str, position: &Position) -> Result<Option<Resolved<'a>>> {
+    fn find(&mut self, name: &str, position: &Position) -> Result<Option<ResolvedValue<'a>>> {
         let sources = self.sources;
         if let Some(value) = sources.get(name) {
-            return Ok(Some(Resolved::Given(value)));
+            return Ok(Some(ResolvedValue::Given(value)));
         }
-        Ok(self.find_stored(name, position)?.map(|value| Resolved::Stored(Rc::new(value))))
+        Ok(self.find_stored(name, position)?.map(|value| ResolvedValue::Stored(Rc::new(value))))
     }
 
     /// Returns the value of a variable from the vars store. Generates it first if necessary.
@@ -181,9 +187,10 @@ impl<'a> Resolver<'a> {
                     && (stored_value.is_none() || definition.update_mode == UpdateMode::Converge) =>
             {
                 let Some(kind) = definition.kind.clone() else { return Ok(stored_value) };
-                if self.making.iter().any(|other| other == name) {
-                    let from = self.making.iter().position(|other| other == name).unwrap_or_default();
-                    let mut cycle = self.making[from..].to_vec();
+                if self.generating_names.iter().any(|other| other == name) {
+                    let start =
+                        self.generating_names.iter().position(|other| other == name).unwrap_or_default();
+                    let mut cycle = self.generating_names[start..].to_vec();
                     cycle.push(name.to_owned());
                     let problem = match cycle.len() {
                         2 => format!("variable '{name}' depends on itself"),
@@ -193,10 +200,10 @@ impl<'a> Resolver<'a> {
                         "in `variables:`, correct the `ca` or the other option that refers back to it",
                     ));
                 }
-                self.making.push(name.to_owned());
+                self.generating_names.push(name.to_owned());
                 let value = self.generate_value(definition, &kind, stored_value);
-                self.making.pop();
-                value.context(|| cannot_be_generated(definition))
+                self.generating_names.pop();
+                value.context(|| generation_refusal(definition))
             }
             (stored_value, _) => Ok(stored_value),
         }
@@ -268,7 +275,7 @@ impl<'a> Resolver<'a> {
         match &mut node.data {
             Data::String(text) => {
                 if let Some(reference) = syntax::as_single_reference(text) {
-                    if let Some(value) = self.value(&reference, &node.position)? {
+                    if let Some(value) = self.resolve_reference(&reference, &node.position)? {
                         let variable = reference.variable().to_owned();
                         self.replaced_references.push((node.position.clone(), variable));
                         *node = with_position(value, &node.position);
@@ -285,7 +292,7 @@ impl<'a> Resolver<'a> {
             }
             Data::Map(map) => {
                 if map.iter().any(|(key, _)| key.as_str().is_some_and(|text| text.contains("(("))) {
-                    *map = self.with_new_keys(map)?;
+                    *map = self.interpolate_keys(map)?;
                 } else {
                     for (_, value) in map.iter_mut() {
                         self.interpolate(value)?;
@@ -297,7 +304,8 @@ impl<'a> Resolver<'a> {
         Ok(())
     }
 
-    fn with_new_keys(&mut self, map: &Mapping) -> Result<Mapping> {
+    /// Returns a mapping with its keys and values interpolated.
+    fn interpolate_keys(&mut self, map: &Mapping) -> Result<Mapping> {
         let mut result = Mapping::new();
         for (key, value) in map.iter() {
             let (mut new_key, mut new_value) = (key.clone(), value.clone());
@@ -333,7 +341,7 @@ impl<'a> Resolver<'a> {
         let mut result = String::with_capacity(text.len());
         let mut rest_start = 0;
         for reference in syntax::references(text) {
-            let Some(value) = self.value(&reference, position)? else { continue };
+            let Some(value) = self.resolve_reference(&reference, position)? else { continue };
             if reference.has_spaces {
                 self.notes.push(format!(
                     "{}: {} is not replaced: inside a text, write a reference without spaces",
@@ -363,19 +371,19 @@ impl<'a> Resolver<'a> {
         Ok(result)
     }
 
-    /// Returns the value of a reference, if it has one.
-    fn value(&mut self, reference: &Reference<'_>, position: &Position) -> Result<Option<Node>> {
+    /// Returns a copy of the value that a reference stands for, if it has one. It counts against the budget.
+    fn resolve_reference(&mut self, reference: &Reference<'_>, position: &Position) -> Result<Option<Node>> {
         let Some(value) = self.resolve(reference.variable(), position)? else { return Ok(None) };
         let part = match descend(&value, reference.keys()) {
             Ok(part) => part,
             Err(reason) => {
                 self.unresolved_count += 1;
                 let note = self.origin(reference.variable()).map(|origin| origin.note());
-                self.missing.add_part(reference.name, position, reason, note);
+                self.missing_variables.add_part(reference.name, position, reason, note);
                 return Ok(None);
             }
         };
-        self.budget = self.budget.checked_sub(weight(part)).ok_or_else(|| {
+        self.budget = self.budget.checked_sub(added_bytes(part)).ok_or_else(|| {
             Error::invalid(format!(
                 "{}: with its variables, the document is larger than {} MiB",
                 position.describe(),
@@ -425,7 +433,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
     pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
-        self.missing.error(reports_variables, |name| self.near_name(name))
+        self.missing_variables.error(reports_variables, |name| self.near_name(name))
     }
 
     /// Returns the origin of a variable's value.
@@ -454,7 +462,7 @@ impl<'a> Resolver<'a> {
             .map(|(name, _)| name)
             .chain(self.stored_names())
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
-            .filter(|name| !self.missing.contains(name));
+            .filter(|name| !self.missing_variables.contains(name));
         missing::near_name(name, variable_names, |name| self.is_used(name))
     }
 
@@ -465,7 +473,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the variables without a value.
     pub fn missing_names(&self) -> Vec<&str> {
-        self.missing.names().collect()
+        self.missing_variables.names().collect()
     }
 
     /// Takes the notes for the operator.
@@ -486,10 +494,11 @@ fn check_literal(definition: &Definition) -> Result<()> {
     }
     GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
         .map(drop)
-        .context(|| cannot_be_generated(definition))
+        .context(|| generation_refusal(definition))
 }
 
-fn cannot_be_generated(definition: &Definition) -> String {
+/// Returns the message for a variable that cannot be generated.
+fn generation_refusal(definition: &Definition) -> String {
     format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
 }
 
@@ -517,12 +526,13 @@ fn fill_positions(mut node: Node, position: &Position) -> Node {
     node
 }
 
-fn weight(node: &Node) -> usize {
+/// Returns the bytes that a value takes from the budget.
+fn added_bytes(node: &Node) -> usize {
     NODE_BYTES
         + match &node.data {
             Data::String(text) => text.len(),
-            Data::Seq(items) => items.iter().map(weight).sum(),
-            Data::Map(map) => map.iter().map(|(key, value)| weight(key) + weight(value)).sum(),
+            Data::Seq(items) => items.iter().map(added_bytes).sum(),
+            Data::Map(map) => map.iter().map(|(key, value)| added_bytes(key) + added_bytes(value)).sum(),
             _ => 0,
         }
 }

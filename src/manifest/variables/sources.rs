@@ -43,7 +43,7 @@ impl Sources {
         let outputs =
             [&env_file_variables, &command_line].into_iter().flat_map(|variables| &variables.programs);
         self.outputs.extend(outputs.map(|(_, value)| value.clone()));
-        let set =
+        let set_result =
             env_file_variables.in_order().chain(command_line.in_order()).try_for_each(|(name, value)| {
                 if name == previous::KEY {
                     self.previous = Some(value);
@@ -51,17 +51,17 @@ impl Sources {
                 }
                 self.set(&name, value)
             });
-        outcome.and(set)
+        outcome.and(set_result)
     }
 
     /// Checks the variables on the command line before a run begins, without reading files or running
     /// programs.
     pub fn check_arguments(inputs: &Inputs) -> Result<()> {
         for (index, pair) in inputs.var_files.iter().enumerate() {
-            var_file_of(pair, index, inputs)?;
+            split_var_file(pair, index, inputs)?;
         }
         for (index, pair) in inputs.vars.iter().enumerate() {
-            from_var(pair, &numbered_option("--var", index, inputs.vars.len()))?;
+            parse_var(pair, &numbered_option("--var", index, inputs.vars.len()))?;
         }
         Ok(())
     }
@@ -110,9 +110,9 @@ impl Sources {
         let empty = || Node { data: Data::Map(Mapping::new()), position: value.position.clone() };
         let mut node = self.values.entry(root).or_insert_with(empty);
         for key in parents {
-            node = entry(node, key, name, empty())?;
+            node = entry_or_insert(node, key, name, empty())?;
         }
-        *entry(node, last, name, Data::Null.into())? = value;
+        *entry_or_insert(node, last, name, Data::Null.into())? = value;
         Ok(())
     }
 }
@@ -123,13 +123,13 @@ struct GivenVariables {
     env_vars: Vec<(String, Node)>,
     programs: Vec<(String, Node)>,
     /// Values of files and arguments.
-    other: Vec<(String, Node)>,
+    files_and_arguments: Vec<(String, Node)>,
 }
 
 impl GivenVariables {
     /// Returns the values from the lowest precedence to the highest, so that later ones replace earlier ones.
     fn in_order(self) -> impl Iterator<Item = (String, Node)> {
-        self.env_vars.into_iter().chain(self.programs).chain(self.other)
+        self.env_vars.into_iter().chain(self.programs).chain(self.files_and_arguments)
     }
 }
 
@@ -143,30 +143,32 @@ fn read_all(
     let defaults = &inputs.env_file_variables;
     read_prefixes_and_files(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
     for (name, path) in &defaults.var_files {
-        env_file_variables.other.push(from_var_file(name, path)?);
+        env_file_variables.files_and_arguments.push(read_var_file(name, path)?);
     }
-    env_file_variables.other.extend(defaults.vars.iter().cloned());
+    env_file_variables.files_and_arguments.extend(defaults.vars.iter().cloned());
     read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, command_line)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
-        let (name, path) = var_file_of(pair, index, inputs)?;
-        command_line.other.push(from_var_file(name, Path::new(path))?);
+        let (name, path) = split_var_file(pair, index, inputs)?;
+        command_line.files_and_arguments.push(read_var_file(name, Path::new(path))?);
     }
     for (index, pair) in inputs.vars.iter().enumerate() {
-        command_line.other.push(from_var(pair, &numbered_option("--var", index, inputs.vars.len()))?);
+        command_line
+            .files_and_arguments
+            .push(parse_var(pair, &numbered_option("--var", index, inputs.vars.len()))?);
     }
-    from_programs(&defaults.vars_exec, inputs, env_file_variables)?;
-    from_programs(&inputs.vars_exec, inputs, command_line)
+    run_programs(&defaults.vars_exec, inputs, env_file_variables)?;
+    run_programs(&inputs.vars_exec, inputs, command_line)
 }
 
 /// Runs programs and reads the variables that they print.
-fn from_programs(
+fn run_programs(
     programs: &[VarsProgram],
     inputs: &Inputs,
     given_variables: &mut GivenVariables,
 ) -> Result<()> {
     for program in programs {
         let mut variables = Vec::new();
-        from_mapping(program.variables(&inputs.env_vars)?.clone(), &mut variables)?;
+        add_mapping(program.read_variables(&inputs.env_vars)?.clone(), &mut variables)?;
         given_variables
             .programs
             .extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
@@ -180,7 +182,7 @@ fn numbered_option(option: &str, index: usize, count: usize) -> String {
 }
 
 /// Returns the value under `key` of `parent`, and inserts `default` if it is absent.
-fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
+fn entry_or_insert<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Result<&'n mut Node> {
     let place = parent.position.describe();
     let kind = kind_with_article(parent);
     let Data::Map(map) = &mut parent.data else {
@@ -195,8 +197,8 @@ fn entry<'n>(parent: &'n mut Node, key: &str, name: &str, default: Node) -> Resu
 }
 
 /// Parses `NAME=VALUE`, where VALUE is YAML. Plain text stays as written, except for quotes around it.
-fn from_var(pair: &str, option: &str) -> Result<(String, Node)> {
-    let (name, text) = split(pair, option, "VALUE")?;
+fn parse_var(pair: &str, option: &str) -> Result<(String, Node)> {
+    let (name, text) = split_pair(pair, option, "VALUE")?;
     if text == PLACEHOLDER {
         return Err(Error::usage(format!(
             "'{PLACEHOLDER}' in a hint stands for the value of variable '{name}'"
@@ -230,24 +232,26 @@ fn read_prefixes_and_files(
     given_variables: &mut GivenVariables,
 ) -> Result<()> {
     for prefix in prefixes {
-        from_environment(prefix, &inputs.env_vars, &mut given_variables.env_vars)?;
+        read_environment(prefix, &inputs.env_vars, &mut given_variables.env_vars)?;
     }
-    files.iter().try_for_each(|path| from_vars_file(path, &inputs.encryption, &mut given_variables.other))
+    files.iter().try_for_each(|path| {
+        read_vars_file(path, &inputs.encryption, &mut given_variables.files_and_arguments)
+    })
 }
 
 /// Splits the pair of `--var-file` with this index.
-fn var_file_of<'p>(pair: &'p str, index: usize, inputs: &Inputs) -> Result<(&'p str, &'p str)> {
-    split(pair, &numbered_option("--var-file", index, inputs.var_files.len()), "FILE")
+fn split_var_file<'p>(pair: &'p str, index: usize, inputs: &Inputs) -> Result<(&'p str, &'p str)> {
+    split_pair(pair, &numbered_option("--var-file", index, inputs.var_files.len()), "FILE")
 }
 
 /// Reads a file whose text is the variable's value.
-fn from_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
+fn read_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     let text = files::read_text(path, &format!("var file of '{name}':"))?;
     let position = Position { source: Some(std::sync::Arc::new(path.to_owned())), line: 1, column: 1 };
     Ok((name.to_owned(), Node { data: Data::String(text.into()), position }))
 }
 
-fn split<'p>(pair: &'p str, option: &str, value: &str) -> Result<(&'p str, &'p str)> {
+fn split_pair<'p>(pair: &'p str, option: &str, value: &str) -> Result<(&'p str, &'p str)> {
     match pair.split_once('=') {
         Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
         // The text is not shown, because it may be a secret if the name or `=` is missing.
@@ -273,7 +277,7 @@ fn option_name(option: &str) -> &str {
     option.split(' ').next().unwrap_or(option)
 }
 
-fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {
+fn read_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
     if let Some(key) = state_key(|key| root.get(key).is_some()) {
         return Err(Error::invalid(format!(
@@ -283,7 +287,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(Str
         .with_hint(format!("pass it with `--state {}`", shell_word(&path.to_string_lossy()))));
     }
     match root.data {
-        Data::Map(_) => from_mapping(root, variables),
+        Data::Map(_) => add_mapping(root, variables),
         Data::Null => Ok(()),
         _ => {
             let error = Error::invalid(format!(
@@ -303,7 +307,7 @@ fn from_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(Str
 }
 
 /// Reads the variables of a mapping of names to values.
-fn from_mapping(root: Node, variables: &mut Vec<(String, Node)>) -> Result<()> {
+fn add_mapping(root: Node, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let Data::Map(map) = root.data else { return Ok(()) };
     for (key, value) in map {
         let name = match key.data {
@@ -337,7 +341,7 @@ pub(crate) fn prefix_warnings(inputs: &Inputs) -> Vec<String> {
 }
 
 /// Reads every environment variable that begins with `PREFIX_`. Its value is YAML.
-fn from_environment(
+fn read_environment(
     prefix: &str,
     env_vars: &[(String, String)],
     variables: &mut Vec<(String, Node)>,
@@ -435,10 +439,10 @@ mod tests {
             ("x=y", serde_json::json!("x=y")),
         ] {
             if text == "'" {
-                assert!(from_var("a='", "--var").is_err(), "an open quote is no YAML");
+                assert!(parse_var("a='", "--var").is_err(), "an open quote is no YAML");
                 continue;
             }
-            let (name, value) = from_var(&format!("a={text}"), "--var").unwrap();
+            let (name, value) = parse_var(&format!("a={text}"), "--var").unwrap();
             assert_eq!((name.as_str(), value.to_json().unwrap()), ("a", expected), "{text}");
         }
     }
@@ -446,7 +450,7 @@ mod tests {
     #[test]
     fn errors_of_malformed_pairs_hide_their_text() {
         for pair in ["s3cret", "=s3cret", "", "="] {
-            let error = from_var(pair, "--var").unwrap_err();
+            let error = parse_var(pair, "--var").unwrap_err();
             assert_eq!(error.kind(), base::ErrorKind::Usage);
             assert!(!format!("{error:?}").contains("s3cret"));
         }

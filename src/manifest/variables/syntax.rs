@@ -33,17 +33,17 @@ impl<'a> Reference<'a> {
 /// Returns all references in `text`, from left to right.
 pub fn references(text: &str) -> Vec<Reference<'_>> {
     let mut references = Vec::new();
-    let mut from = 0;
-    while let Some(offset) = text[from..].find('(') {
-        let start = from + offset;
+    let mut search_start = 0;
+    while let Some(offset) = text[search_start..].find('(') {
+        let start = search_start + offset;
         match reference_at(text, start) {
             Some(reference) => {
-                from = reference.range.end;
+                search_start = reference.range.end;
                 references.push(reference);
             }
             // The search goes on one character later, not two: in `(((a))` the reference begins at the second
             // parenthesis.
-            None => from = start + 1,
+            None => search_start = start + 1,
         }
     }
     references

@@ -11,7 +11,7 @@ use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::ops::PathError;
 use crate::vars_store::previous;
-use crate::vars_store::store::{SUFFIX_BESIDE, VarsStore, command_line, path_beside};
+use crate::vars_store::store::{DEFAULT_SUFFIX, VarsStore, command_line, default_store_path};
 use crate::{Inputs, load, ops};
 use base::encoding::rfc3339;
 use base::encryption::Encryption;
@@ -118,7 +118,7 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
     }
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let stores: Vec<String> = names.filter(|name| name.ends_with(SUFFIX_BESIDE)).collect();
+    let stores: Vec<String> = names.filter(|name| name.ends_with(DEFAULT_SUFFIX)).collect();
     match stores.as_slice() {
         [store] => {
             let suggested_command = command_line(command, &path.with_file_name(store), word);
@@ -133,7 +133,7 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
 /// Returns the hint for a manifest or state in place of a vars store: the command with the vars store beside
 /// the manifest, if there is one. `command` has the name of the subcommand, and the word after the store.
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
-    let store = path_beside(manifest);
+    let store = default_store_path(manifest);
     if !store.exists() {
         return "name the vars store, such as creds.yml; `-m MANIFEST` adds the declarations of a manifest"
             .to_owned();
@@ -220,7 +220,8 @@ fn check(
     let mut names: Vec<&str> = check_result.findings.iter().map(|finding| finding.name.as_str()).collect();
     names.dedup();
     names.truncate(MAX_ROTATE_HINTS);
-    let rotate_hint = |name: &str| format!("to generate a new value: `{}`", rotate::command(store, name));
+    let rotate_hint =
+        |name: &str| format!("to generate a new value: `{}`", rotate::rotate_command(store, name));
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),

@@ -237,9 +237,9 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     let mut result = RotationResult::default();
     // The deployed values, from before the first change.
     let mut replaced_values: Vec<(String, Node)> = Vec::new();
-    let mut waiting = vec![name.to_owned()];
+    let mut pending_names = vec![name.to_owned()];
     let mut visited_names = BTreeSet::new();
-    while let Some(name) = waiting.pop() {
+    while let Some(name) = pending_names.pop() {
         // One CA stored under two names counts as signed by itself, and this loop would not end.
         if !visited_names.insert(name.clone()) {
             continue;
@@ -248,7 +248,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         let ValueKind::Certificate(certificates) = ValueKind::infer(&value) else { continue };
         let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
         if let Some(current) = certificates.first() {
-            waiting.extend(signed_by(store, current, &name));
+            pending_names.extend(signed_by(store, current, &name));
         }
         if old.is_empty() {
             continue;
@@ -262,7 +262,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
             ))
             .with_hint(format!(
                 "rotate them first: `{}`",
-                command(store, signed_variables.first().unwrap_or(&name))
+                rotate_command(store, signed_variables.first().unwrap_or(&name))
             )));
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
@@ -285,7 +285,7 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
     }
     if result.authorities.is_empty() {
         return Err(Error::invalid(format!("there is no rotation of '{name}' to finish"))
-            .with_hint(format!("to begin one: `{}`", command(store, name))));
+            .with_hint(format!("to begin one: `{}`", rotate_command(store, name))));
     }
     store.keep_previous(&replaced_values);
     Ok(result)
@@ -329,12 +329,12 @@ fn check_authority(store: &VarsStore, authority: Option<&Authority>, now: Offset
     let (name, expiry_day) = (authority.name(), day(authority.certificate().not_after));
     Err(Error::invalid(format!("its CA '{name}' expired on {expiry_day}")).with_hint(format!(
         "rotate the CA, and with it everything that it signed: `{}`",
-        command(store, name)
+        rotate_command(store, name)
     )))
 }
 
 /// Returns the command line that rotates the variable.
-pub(super) fn command(store: &VarsStore, name: &str) -> String {
+pub(super) fn rotate_command(store: &VarsStore, name: &str) -> String {
     command_line("rotate", store.path(), name)
 }
 
@@ -347,15 +347,15 @@ fn deploy_command(store: &VarsStore) -> String {
 /// Returns the hints for variables without a value that the options of a variable refer to: those that are
 /// generated but not in the store, and those that must be given.
 fn hints_for_missing(store: &Path, declarations: &Declarations, names: &[&str]) -> Vec<String> {
-    let (generated, other_names): (Vec<&str>, Vec<&str>) =
+    let (generated_names, other_names): (Vec<&str>, Vec<&str>) =
         names.iter().partition(|name| declarations.get(name).is_some());
     let mut hints = Vec::new();
-    if !generated.is_empty() {
+    if !generated_names.is_empty() {
         let path = store.to_string_lossy();
         hints.push(format!(
             "generate {} and save it in the vars store first: `monopile interpolate MANIFEST --vars-store {} \
              --path /name`",
-            comma_list(&generated),
+            comma_list(&generated_names),
             shell_word(&path)
         ));
     }
@@ -368,7 +368,7 @@ fn hints_for_missing(store: &Path, declarations: &Declarations, names: &[&str]) 
 
 /// Returns the hint to finish the rotation of a CA that is deployed.
 fn finish_hint(store: &VarsStore, name: &str) -> String {
-    format!("once everything trusts the new CA: `{} --finish`", command(store, name))
+    format!("once everything trusts the new CA: `{} --finish`", rotate_command(store, name))
 }
 
 /// Returns the value of a variable. Fails if the store has none.

@@ -126,13 +126,13 @@ fn subject(options: &CertificateOptions) -> Vec<u8> {
 
 /// Writes the extensions like the bosh CLI, which gives CAs no extended key usage and no alternative names.
 fn write_extensions(
-    all: &mut DERWriterSeq<'_>,
+    extensions: &mut DERWriterSeq<'_>,
     options: &CertificateOptions,
     key_id: &[u8],
     authority_key_id: Option<&[u8]>,
 ) {
     let mut add = |id: [u64; 4], is_critical: bool, value: Vec<u8>| {
-        all.next().write_sequence(|extension| {
+        extensions.next().write_sequence(|extension| {
             extension.next().write_oid(&ObjectIdentifier::from_slice(&id));
             if is_critical {
                 extension.next().write_bool(true);

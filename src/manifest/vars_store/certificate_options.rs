@@ -90,7 +90,7 @@ impl CertificateOptions {
     pub fn parse(options: Option<&Node>) -> Result<Self> {
         check_names(options, &NAMES)?;
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
-        let (dns_names, addresses) = alternative_names(get(ALTERNATIVE_NAMES))?;
+        let (dns_names, addresses) = parse_alternative_names(get(ALTERNATIVE_NAMES))?;
         let parsed_options = CertificateOptions {
             common_name: get("common_name")
                 .map(|value| string_value("common_name", value))
@@ -103,15 +103,15 @@ impl CertificateOptions {
                 .unwrap_or_else(|| DEFAULT_ORGANIZATION.to_owned()),
             dns_names,
             addresses,
-            is_ca: get(IS_CA).map(flag).transpose()?.unwrap_or(false),
-            ca: get("ca").map(ca).transpose()?.flatten(),
-            extended_key_usage: extended_key_usage(get("extended_key_usage"))?,
-            key_usage: key_usage(get("key_usage"))?,
-            days: match get("duration").map(|value| integer("duration", value)).transpose()? {
+            is_ca: get(IS_CA).map(parse_flag).transpose()?.unwrap_or(false),
+            ca: get("ca").map(parse_ca).transpose()?.flatten(),
+            extended_key_usage: parse_extended_key_usage(get("extended_key_usage"))?,
+            key_usage: parse_key_usage(get("key_usage"))?,
+            days: match get("duration").map(|value| parse_integer("duration", value)).transpose()? {
                 Some(days) if days > 0 => days,
                 _ => DEFAULT_DAYS,
             },
-            key_size: key_length(get("key_length"))?.unwrap_or(KeySize::Rsa3072),
+            key_size: parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa3072),
         };
         if !parsed_options.is_ca && parsed_options.ca.is_none() {
             return Err(Error::invalid("option 'ca' is missing: a certificate needs a CA that signs it")
@@ -144,9 +144,9 @@ pub(super) fn check_names(options: Option<&Node>, option_names: &[&str]) -> Resu
 }
 
 /// Parses `key_length`, in bits.
-pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
+pub(super) fn parse_key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
     let Some(value) = value else { return Ok(None) };
-    match integer("key_length", value)? {
+    match parse_integer("key_length", value)? {
         0 => Ok(None),
         bits => KeySize::from_bits(bits).map(Some).ok_or_else(|| {
             Error::invalid(format!(
@@ -158,7 +158,7 @@ pub(super) fn key_length(value: Option<&Node>) -> Result<Option<KeySize>> {
 }
 
 /// Parses an integer option.
-pub(super) fn integer(name: &str, value: &Node) -> Result<i64> {
+pub(super) fn parse_integer(name: &str, value: &Node) -> Result<i64> {
     value.as_i64().ok_or_else(|| wrong_type_error(name, value, "an integer"))
 }
 
@@ -180,27 +180,27 @@ fn string_value(name: &str, value: &Node) -> Result<String> {
     }
 }
 
-fn flag(value: &Node) -> Result<bool> {
+fn parse_flag(value: &Node) -> Result<bool> {
     value.as_bool().ok_or_else(|| wrong_type_error(IS_CA, value, "a boolean"))
 }
 
-fn ca(value: &Node) -> Result<Option<CaReference>> {
+fn parse_ca(value: &Node) -> Result<Option<CaReference>> {
     match &value.data {
         Data::Map(_) => Ok(Some(CaReference::Value(value.clone()))),
         _ => Ok(Some(string_value("ca", value)?).filter(|name| !name.is_empty()).map(CaReference::Name)),
     }
 }
 
-fn list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
+fn parse_list<'n>(name: &str, value: Option<&'n Node>) -> Result<&'n [Node]> {
     match value {
         None => Ok(&[]),
         Some(value) => value.as_seq().ok_or_else(|| wrong_type_error(name, value, "a list")),
     }
 }
 
-fn alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)> {
+fn parse_alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)> {
     let (mut names, mut addresses) = (Vec::new(), Vec::new());
-    for item in list(ALTERNATIVE_NAMES, value)? {
+    for item in parse_list(ALTERNATIVE_NAMES, value)? {
         let name = string_value(ALTERNATIVE_NAMES, item)?;
         match name.parse::<IpAddr>() {
             Ok(address) => addresses.push(address.to_canonical()),
@@ -217,8 +217,8 @@ fn alternative_names(value: Option<&Node>) -> Result<(Vec<String>, Vec<IpAddr>)>
     Ok((names, addresses))
 }
 
-fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
-    list("extended_key_usage", value)?
+fn parse_extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
+    parse_list("extended_key_usage", value)?
         .iter()
         .map(|item| {
             let name = string_value("extended_key_usage", item)?;
@@ -235,12 +235,12 @@ fn extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
         .collect()
 }
 
-fn key_usage(value: Option<&Node>) -> Result<Option<u16>> {
+fn parse_key_usage(value: Option<&Node>) -> Result<Option<u16>> {
     if value.is_none() {
         return Ok(None);
     }
     let mut bits = 0;
-    for item in list("key_usage", value)? {
+    for item in parse_list("key_usage", value)? {
         let name = string_value("key_usage", item)?;
         match KEY_USAGES.iter().position(|usage| *usage == name) {
             Some(bit) => bits |= 1 << bit,

@@ -27,4 +27,4 @@ pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;
 pub use store::VarsStore;
-pub(crate) use store::{command_line, path_beside};
+pub(crate) use store::{command_line, default_store_path};

@@ -36,10 +36,13 @@ pub(super) fn add_rotation(list: Option<&Node>, replaced_values: &[(String, Node
     if rotation.is_empty() {
         return None;
     }
-    let earlier = list.and_then(Node::as_seq).unwrap_or_default().iter().cloned();
+    let earlier_rotations = list.and_then(Node::as_seq).unwrap_or_default().iter().cloned();
     Some(
         Data::Seq(
-            std::iter::once(Data::Map(rotation).into()).chain(earlier).take(MAX_KEPT_ROTATIONS).collect(),
+            std::iter::once(Data::Map(rotation).into())
+                .chain(earlier_rotations)
+                .take(MAX_KEPT_ROTATIONS)
+                .collect(),
         )
         .into(),
     )

@@ -173,7 +173,7 @@ fn public_parts(rsa_public_key: &[u8]) -> ASN1Result<(Vec<u8>, Vec<u8>)> {
 /// Keys generated ahead on all processors, because generating them takes most of the time.
 #[derive(Default)]
 pub struct KeyPool {
-    ready: BTreeMap<KeySize, Vec<RsaKey>>,
+    ready_keys: BTreeMap<KeySize, Vec<RsaKey>>,
 }
 
 impl KeyPool {
@@ -199,14 +199,14 @@ impl KeyPool {
         });
         for (size, key) in keys {
             if let Ok(key) = key {
-                self.ready.entry(size).or_default().push(key);
+                self.ready_keys.entry(size).or_default().push(key);
             }
         }
     }
 
     /// Takes a key of this size from the pool, or generates one.
     pub fn take(&mut self, size: KeySize) -> Result<RsaKey> {
-        match self.ready.get_mut(&size).and_then(Vec::pop) {
+        match self.ready_keys.get_mut(&size).and_then(Vec::pop) {
             Some(key) => Ok(key),
             None => RsaKey::generate(size),
         }
@@ -221,7 +221,7 @@ mod tests {
     fn key_pool_generates_keys_of_every_size() {
         let mut pool = KeyPool::default();
         pool.fill([KeySize::Rsa2048, KeySize::Rsa3072, KeySize::Rsa2048].into_iter());
-        assert_eq!(pool.ready.values().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(pool.ready_keys.values().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         let key = pool.take(KeySize::Rsa3072).unwrap();
         assert_eq!(key.pair.public_modulus_len() * 8, 3072);
         let (modulus, exponent) = public_parts(key.pair.public_key().as_ref()).unwrap();

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use time::OffsetDateTime;
 
 use super::authority::Authority;
-use super::certificate_options::{CaReference, CertificateOptions, check_names, integer, key_length};
+use super::certificate_options::{
+    CaReference, CertificateOptions, check_names, parse_integer, parse_key_length,
+};
 use super::rsa_key::{KeyPool, KeySize};
 use super::x509::Certificate;
 use super::{certificate, password};
@@ -39,7 +41,7 @@ impl GeneratorSpec {
         match kind {
             "password" => {
                 check_names(options, &["length"])?;
-                match get("length").map(|value| integer("length", value)).transpose()? {
+                match get("length").map(|value| parse_integer("length", value)).transpose()? {
                     None | Some(0) => Ok(GeneratorSpec::Password(password::DEFAULT_PASSWORD_CHARS)),
                     Some(length @ 1..=MAX_PASSWORD_CHARS) => Ok(GeneratorSpec::Password(length as usize)),
                     Some(length) => Err(Error::invalid(format!(
@@ -49,8 +51,8 @@ impl GeneratorSpec {
             }
             "certificate" => CertificateOptions::parse(options).map(Box::new).map(GeneratorSpec::Certificate),
             // The bosh CLI ignores the options of these types; `key_length` is CredHub's.
-            "rsa" => Ok(GeneratorSpec::Rsa(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
-            "ssh" => Ok(GeneratorSpec::Ssh(key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            "rsa" => Ok(GeneratorSpec::Rsa(parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
+            "ssh" => Ok(GeneratorSpec::Ssh(parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             other => Err(Error::invalid(format!(
                 "there is no variable type '{other}'{}",
                 did_you_mean(other, TYPES)

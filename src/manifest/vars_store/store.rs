@@ -183,9 +183,9 @@ impl VarsStore {
         result
     }
 
-    /// Returns the option that selects another path for a store that does not exist yet. The values of an
-    /// existing one are needed.
-    fn option_for_another(&self) -> &'static str {
+    /// Returns the option that selects another path, for hints. It is empty if the store exists, because the
+    /// store at another path would lack its values.
+    fn new_path_option(&self) -> &'static str {
         if self.exists { "" } else { "--vars-store FILE" }
     }
 
@@ -197,7 +197,7 @@ impl VarsStore {
         }
         let lock_error = |error| {
             Error::io(format!("locking vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, self.option_for_another())
+                .with_owner_hint(&self.path, self.new_path_option())
         };
         let is_absent = !self.path.exists();
         if is_absent {
@@ -253,7 +253,7 @@ impl VarsStore {
         }
         let write_error = |error| {
             Error::io(format!("writing vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, self.option_for_another())
+                .with_owner_hint(&self.path, self.new_path_option())
         };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());
@@ -287,13 +287,13 @@ impl VarsStore {
     }
 }
 
-/// The end of the name of a default vars store, after the name of the manifest.
-pub(crate) const SUFFIX_BESIDE: &str = "-vars.yml";
+/// The end of the name of a default vars store, after the name of the manifest without its extension.
+pub(crate) const DEFAULT_SUFFIX: &str = "-vars.yml";
 
 /// Returns the path of the default vars store of a manifest, beside it.
-pub(crate) fn path_beside(manifest: &Path) -> PathBuf {
+pub(crate) fn default_store_path(manifest: &Path) -> PathBuf {
     let mut name = manifest.file_stem().unwrap_or_default().to_owned();
-    name.push(SUFFIX_BESIDE);
+    name.push(DEFAULT_SUFFIX);
     manifest.with_file_name(name)
 }
 

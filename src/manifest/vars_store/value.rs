@@ -100,7 +100,8 @@ impl GeneratorSpec {
 }
 
 fn options_like(certificate: &Certificate) -> CertificateOptions {
-    let usual = if certificate.is_ca { certificate::CA_KEY_USAGE } else { certificate::LEAF_KEY_USAGE };
+    let default_key_usage =
+        if certificate.is_ca { certificate::CA_KEY_USAGE } else { certificate::LEAF_KEY_USAGE };
     CertificateOptions {
         common_name: certificate.common_name.clone(),
         organization: certificate
@@ -113,7 +114,7 @@ fn options_like(certificate: &Certificate) -> CertificateOptions {
         is_ca: certificate.is_ca,
         ca: None,
         extended_key_usage: certificate.extended_key_usage.iter().map(|&name| name.to_owned()).collect(),
-        key_usage: certificate.key_usage.filter(|usage| *usage != usual),
+        key_usage: certificate.key_usage.filter(|usage| *usage != default_key_usage),
         days: (certificate.not_after - certificate.not_before).whole_days().max(1),
         key_size: certificate
             .rsa_bits
