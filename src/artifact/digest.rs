@@ -93,14 +93,14 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, ParseDigestError> {
         let mut parts: Vec<(Algorithm, String)> = Vec::new();
-        let mut unknown = None;
+        let mut unknown_name = None;
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             let (algorithm, hex) = match part.split_once(':') {
                 None => (Algorithm::Sha1, part),
                 Some((name, hex)) => match Algorithm::from_name(name.trim()) {
                     Some(algorithm) => (algorithm, hex.trim()),
                     None => {
-                        unknown = Some(name.to_owned());
+                        unknown_name = Some(name.to_owned());
                         continue;
                     }
                 },
@@ -113,7 +113,7 @@ impl FromStr for Digest {
             }
         }
         parts.sort();
-        match (parts.is_empty(), unknown) {
+        match (parts.is_empty(), unknown_name) {
             (false, _) => Ok(Digest { parts }),
             (true, Some(name)) => Err(ParseDigestError::UnknownAlgorithm(name)),
             (true, None) => Err(ParseDigestError::Empty),

@@ -76,10 +76,10 @@ fn check_shape(text: &str) -> Result<(), String> {
     let (mut brackets, mut nodes) = (0_usize, 0);
     let mut bytes = text.bytes().peekable();
     while let Some(byte) = bytes.next() {
-        let next = bytes.peek();
-        let ends_word = next.is_none_or(u8::is_ascii_whitespace);
+        let next_byte = bytes.peek();
+        let ends_word = next_byte.is_none_or(u8::is_ascii_whitespace);
         // Closing brackets may be inside quotes, so only those of empty collections count.
-        let is_empty = matches!((byte, next), (b'[', Some(b']')) | (b'{', Some(b'}')));
+        let is_empty = matches!((byte, next_byte), (b'[', Some(b']')) | (b'{', Some(b'}')));
         brackets += usize::from(b"[{".contains(&byte) && !is_empty);
         nodes += usize::from(b"[{,\n".contains(&byte) || ends_word && b"-:?".contains(&byte));
     }

@@ -83,10 +83,10 @@ impl<R> BufRead for ReadAhead<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.position == self.chunk.len() {
             // At the end of the input the thread drops its sender.
-            let next = self.full_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
+            let next_chunk = self.full_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
             self.position = 0;
             // The thread may have ended, and then the chunk is not needed.
-            let _ = self.empty_sender.send(std::mem::replace(&mut self.chunk, next));
+            let _ = self.empty_sender.send(std::mem::replace(&mut self.chunk, next_chunk));
         }
         Ok(self.chunk.get(self.position..).unwrap_or_default())
     }

@@ -72,8 +72,8 @@ impl Console {
     fn read_at(&self, buffer: &mut [u8], mut position: u64) -> io::Result<usize> {
         for (file, size) in &self.parts {
             if position < *size {
-                let rest = usize::try_from(size - position).unwrap_or(usize::MAX).min(buffer.len());
-                return file.read_at(&mut buffer[..rest], position);
+                let length = usize::try_from(size - position).unwrap_or(usize::MAX).min(buffer.len());
+                return file.read_at(&mut buffer[..length], position);
             }
             position -= size;
         }
@@ -180,6 +180,7 @@ pub struct BootProblem {
     line: String,
 }
 
+/// The kind of a problem that ends a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProblemKind {
     KernelPanic,
@@ -219,9 +220,9 @@ impl LastBoot {
             let start_in_line = if *kind == ProblemKind::KernelPanic { line.find(text)? } else { 0 };
             Some(BootProblem { kind: *kind, line: quote_line(&line[start_in_line..]) })
         });
-        let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
-        (!last.is_empty())
-            .then(|| LastBoot { problem, lines: last.iter().map(|line| quote_line(line)).collect() })
+        let last_lines = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
+        (!last_lines.is_empty())
+            .then(|| LastBoot { problem, lines: last_lines.iter().map(|line| quote_line(line)).collect() })
     }
 
     /// Returns the problem that the last boot shows.

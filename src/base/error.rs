@@ -208,22 +208,25 @@ impl Error {
     pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
         let Some(cause) = cause.map(io::Error::kind) else { return self };
-        let other = (!option.is_empty()).then(|| format!("choose another path with {option}"));
+        let other_path_hint = (!option.is_empty()).then(|| format!("choose another path with {option}"));
         match cause {
             kind if is_full(kind) => {
-                let or_other = other.map(|other| format!(", or {other}")).unwrap_or_default();
+                let alternative = other_path_hint
+                    .map(|other_path_hint| format!(", or {other_path_hint}"))
+                    .unwrap_or_default();
                 let existing = unwritable_ancestor(path).map_or(path, |(path, _)| path);
                 let path = existing.display();
                 let mut error = self;
                 error.inner.hints.retain(|hint| hint != FULL_HINT);
-                return error
-                    .with_hint(format!("the file system of '{path}' is full: free space on it{or_other}"));
+                return error.with_hint(format!(
+                    "the file system of '{path}' is full: free space on it{alternative}"
+                ));
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             // A directory of `/proc`, for example.
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                return match other {
-                    Some(other) => self.with_hint(other),
+                return match other_path_hint {
+                    Some(other_path_hint) => self.with_hint(other_path_hint),
                     None => self,
                 };
             }
@@ -243,16 +246,16 @@ impl Error {
             }
         };
         self.with_hint(if cause == io::ErrorKind::ReadOnlyFilesystem {
-            let actions = alternatives([None, other, Some("mount it for writing".to_owned())]);
+            let actions = alternatives([None, other_path_hint, Some("mount it for writing".to_owned())]);
             format!("'{path}' is on a read-only file system: {actions}")
         } else if owner == rustix::process::geteuid().as_raw() {
             let bits = if metadata.is_dir() { "rwx" } else { "rw" };
             let access = format!("give yourself access: `chmod u+{bits} '{path}'`");
-            format!("'{path}' has mode {mode:04o}: {}", alternatives([None, other, Some(access)]))
+            format!("'{path}' has mode {mode:04o}: {}", alternatives([None, other_path_hint, Some(access)]))
         } else {
             let owner = user_name(owner);
             let chown = is_own.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
-            let actions = alternatives([Some(format!("run as {owner}")), other, chown]);
+            let actions = alternatives([Some(format!("run as {owner}")), other_path_hint, chown]);
             format!("'{path}' belongs to {owner}: {actions}")
         })
     }
@@ -310,8 +313,8 @@ impl Error {
 
     /// Returns true if one of the causes is an error of type `E`.
     pub fn has_cause<E: std::error::Error + 'static>(&self) -> bool {
-        let first = std::error::Error::source(self);
-        std::iter::successors(first, |cause| cause.source()).any(|cause| cause.is::<E>())
+        let first_cause = std::error::Error::source(self);
+        std::iter::successors(first_cause, |cause| cause.source()).any(|cause| cause.is::<E>())
     }
 
     /// Returns the message and the text of each cause, outermost first.
@@ -326,14 +329,14 @@ impl Error {
 
     fn texts(&self, is_shown: &dyn Fn(&(dyn std::error::Error + 'static)) -> bool) -> Vec<String> {
         let mut texts = vec![self.inner.message.clone()];
-        let mut next = std::error::Error::source(self);
-        while let Some(cause) = next {
+        let mut next_cause = std::error::Error::source(self);
+        while let Some(cause) = next_cause {
             let text = cause.to_string();
             // Some libraries repeat the text of a cause in their own text. The cause is left out then.
             if is_shown(cause) && !texts.last().is_some_and(|last| last.ends_with(&text)) {
                 texts.push(cause.downcast_ref::<io::Error>().map_or(text, os_problem));
             }
-            next = cause.source();
+            next_cause = cause.source();
         }
         texts
     }

@@ -62,11 +62,11 @@ impl SignalCounter {
 
     /// Counts a signal, and returns the number of signals before it.
     pub fn count(&self, signal: u8) -> usize {
-        let before = self.count_and_first.load(Ordering::SeqCst);
-        let (number, first) = (before & 0xff, before >> 8);
-        let first = if number == 0 { usize::from(signal) } else { first };
-        self.count_and_first.store((first << 8) | (number + 1).min(0xff), Ordering::SeqCst);
-        number
+        let packed_value = self.count_and_first.load(Ordering::SeqCst);
+        let (count, first) = (packed_value & 0xff, packed_value >> 8);
+        let first = if count == 0 { usize::from(signal) } else { first };
+        self.count_and_first.store((first << 8) | (count + 1).min(0xff), Ordering::SeqCst);
+        count
     }
 
     /// Forgets earlier signals, and counts this one as the first.

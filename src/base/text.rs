@@ -71,7 +71,7 @@ pub fn json_problem(error: &serde_json::Error) -> String {
 
 /// Describes a value of the wrong type, without the words of the libraries that decode documents.
 pub fn data_problem(message: &str) -> String {
-    let plain = [
+    let plain_words = [
         ("sequence", "a list"),
         ("a sequence", "a list"),
         ("u64", "a whole number"),
@@ -91,8 +91,8 @@ pub fn data_problem(message: &str) -> String {
         if text.starts_with("struct ") {
             return "an object".to_owned();
         }
-        let word = plain.iter().find(|(word, _)| text.starts_with(word));
-        word.map_or(text.to_owned(), |(word, plain)| text.replacen(word, plain, 1))
+        let word = plain_words.iter().find(|(word, _)| text.starts_with(word));
+        word.map_or(text.to_owned(), |(word, plain_words)| text.replacen(word, plain_words, 1))
     };
     match problem.strip_prefix("invalid type: ") {
         Some(actual) => format!("{} where {} is needed", in_plain_words(actual), in_plain_words(expected)),

@@ -33,6 +33,7 @@ pub struct Clock {
     totals: Arc<Mutex<ActivityTotals>>,
 }
 
+/// The durations and counts of a run so far.
 #[derive(Debug)]
 struct ActivityTotals {
     /// The time up to which `durations` is complete.
@@ -142,8 +143,8 @@ impl Clock {
 
 impl ActivityTotals {
     fn add_elapsed(&mut self, now: Instant) {
-        let current = self.active.iter().position(|threads| *threads > 0).unwrap_or(OWN_WORK);
-        self.durations[current] += now.saturating_duration_since(self.added_until);
+        let current_activity = self.active.iter().position(|threads| *threads > 0).unwrap_or(OWN_WORK);
+        self.durations[current_activity] += now.saturating_duration_since(self.added_until);
         self.added_until = now;
     }
 }

@@ -363,8 +363,8 @@ fn wait_for_output(
         Err(rustix::io::Errno::INTR) => return Ok([false, false]),
         Err(error) => return Err(error.into()),
     }
-    let mut ready = poll_fds.iter().map(|pipe| !pipe.revents().is_empty());
-    Ok(is_open.map(|is_open| is_open && ready.next().unwrap_or(false)))
+    let mut readiness = poll_fds.iter().map(|pipe| !pipe.revents().is_empty());
+    Ok(is_open.map(|is_open| is_open && readiness.next().unwrap_or(false)))
 }
 
 /// Reads once from a pipe, and closes it at its end.
@@ -415,8 +415,8 @@ impl Log {
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let text = redactor.clean_and_redact(text.trim_end());
         let lines: Vec<&str> = text.lines().collect();
-        let last = lines.len().saturating_sub(LOG_LINES);
-        lines.get(last..).unwrap_or_default().join("\n")
+        let first_index = lines.len().saturating_sub(LOG_LINES);
+        lines.get(first_index..).unwrap_or_default().join("\n")
     }
 }
 

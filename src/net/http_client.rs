@@ -75,8 +75,8 @@ pub fn dial(
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {
-        let remaining = timeout.saturating_sub(start.elapsed());
-        match receiver.recv_timeout(remaining.min(INTERRUPT_CHECK_INTERVAL)) {
+        let remaining_timeout = timeout.saturating_sub(start.elapsed());
+        match receiver.recv_timeout(remaining_timeout.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
             Ok(receiver) => return receiver,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
@@ -169,9 +169,9 @@ struct WaitDeadline {
 impl WaitDeadline {
     /// Creates the deadline of a wait that begins now.
     fn of(timeout: &NextTimeout) -> Self {
-        let after = (!timeout.after.is_not_happening()).then_some(*timeout.after);
+        let timeout_duration = (!timeout.after.is_not_happening()).then_some(*timeout.after);
         WaitDeadline {
-            end: after.and_then(|after| Instant::now().checked_add(after)),
+            end: timeout_duration.and_then(|timeout_duration| Instant::now().checked_add(timeout_duration)),
             reason: timeout.reason,
         }
     }

@@ -41,13 +41,13 @@ pub fn find(host: &str, port: u16) -> Option<Listener> {
     // Only addresses of this machine can be bound.
     UdpSocket::bind((address, 0)).ok()?;
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
-    let (inode, uid) = tables.iter().find_map(|table| listening_socket(table, address, port))?;
+    let (inode, uid) = tables.iter().find_map(|table| find_listening_socket(table, address, port))?;
     Some(find_process_with_socket(inode).unwrap_or(Listener::ProcessOfUser(uid)))
 }
 
 /// Finds the socket that listens at an address in the text of `/proc/net/tcp` or `/proc/net/tcp6`. Returns
 /// its inode and the user id of its process.
-fn listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32)> {
+fn find_listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32)> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (local, state) = (fields.get(1)?, fields.get(3)?);
@@ -122,7 +122,7 @@ mod tests {
                      timeout inode\n\
              \x20  0: 0100007F:1AD4 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000 0 4711 1\n\
              \x20  1: 0200007F:1AD4 0100007F:0001 01 00000000:00000000 00:00000000 00000000  1000 0 4712 1\n";
-        let find_socket = |address: [u8; 4], port| listening_socket(table, IpAddr::from(address), port);
+        let find_socket = |address: [u8; 4], port| find_listening_socket(table, IpAddr::from(address), port);
         if cfg!(target_endian = "little") {
             assert_eq!(find_socket([127, 0, 0, 1], 6868), Some((4711, 1000)));
         }
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(find_socket([127, 0, 0, 1], 80), None);
         // One socket for all IPv4 addresses.
         let table = "header\n 0: 00000000:0050 00000000:0000 0A 0:0 0:0 0 1000 0 4713 1\n";
-        let find_socket = |address: IpAddr| listening_socket(table, address, 80);
+        let find_socket = |address: IpAddr| find_listening_socket(table, address, 80);
         assert_eq!(find_socket(Ipv4Addr::LOCALHOST.into()), Some((4713, 1000)));
         assert_eq!(find_socket(Ipv6Addr::LOCALHOST.into()), None);
     }

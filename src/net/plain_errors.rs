@@ -129,14 +129,14 @@ fn untrusted_problem(error: &rustls::Error) -> String {
 /// Describes a failed connection or transfer. The errors of TLS and of the resolver arrive inside an
 /// [`io::Error`].
 pub fn io_problem(error: &io::Error) -> String {
-    let inner = error.get_ref();
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    let inner_error = error.get_ref();
+    if let Some(error) = inner_error.and_then(|inner_error| inner_error.downcast_ref::<rustls::Error>()) {
         return untrusted_problem(error);
     }
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<UnresolvedHost>()) {
+    if let Some(error) = inner_error.and_then(|inner_error| inner_error.downcast_ref::<UnresolvedHost>()) {
         return format!("the host name does not resolve (DNS): {error}");
     }
-    if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
+    if let Some(error) = inner_error.and_then(|inner_error| inner_error.downcast_ref::<ureq::Error>()) {
         return http_problem(error);
     }
     match error.kind() {

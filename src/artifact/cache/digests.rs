@@ -151,9 +151,9 @@ fn hash(
             let count = bytes.len();
             if count == 0 {
                 let digest = read_ahead.stop().1.finish();
-                let other = hasher.map(Hasher::finish);
-                return other
-                    .map_or(Ok(digest.clone()), |other| digest.merged_with(&other))
+                let other_digest = hasher.map(Hasher::finish);
+                return other_digest
+                    .map_or(Ok(digest.clone()), |other_digest| digest.merged_with(&other_digest))
                     .map_err(io::Error::other);
             }
             if let Some(hasher) = &mut hasher {

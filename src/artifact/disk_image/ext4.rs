@@ -436,8 +436,9 @@ impl Read for Content<'_> {
             Some(extent) => (extent.first_block, None),
             None => (u64::MAX, None),
         };
-        let available = end.saturating_mul(block_bytes).min(self.bytes) - self.position;
-        let length = usize::try_from(available).map_or(buffer.len(), |available| available.min(buffer.len()));
+        let available_bytes = end.saturating_mul(block_bytes).min(self.bytes) - self.position;
+        let length = usize::try_from(available_bytes)
+            .map_or(buffer.len(), |available_bytes| available_bytes.min(buffer.len()));
         let buffer = &mut buffer[..length];
         match disk_block {
             Some(disk_block) => self.disk.read_at(self.file_system.offset(disk_block, byte), buffer)?,

@@ -91,8 +91,8 @@ impl<'a> ArrivingFile<'a> {
 
 impl Read for ArrivingFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let available = self.arrival.wait_for_bytes(self.position)?;
-        let length = buffer.len().min(usize::try_from(available).unwrap_or(usize::MAX));
+        let available_bytes = self.arrival.wait_for_bytes(self.position)?;
+        let length = buffer.len().min(usize::try_from(available_bytes).unwrap_or(usize::MAX));
         let count = self.file.read(&mut buffer[..length])?;
         // The file may have been emptied during the read.
         self.arrival.wait_for_bytes(self.position)?;

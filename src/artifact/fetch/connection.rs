@@ -374,16 +374,17 @@ impl Transport for ProxyConnection {
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let output = &self.buffers.output()[..amount];
         let head = self.head_rewriter.take().map(|rewriter| rewriter.rewrite(output)).transpose()?;
-        let mut rest = head.as_deref().unwrap_or(output);
+        let mut unsent_bytes = head.as_deref().unwrap_or(output);
         let end = Instant::now().checked_add(*timeout.after);
-        while !rest.is_empty() {
-            let remaining = end.map_or(STALL_TIMEOUT, |end| {
+        while !unsent_bytes.is_empty() {
+            let remaining_timeout = end.map_or(STALL_TIMEOUT, |end| {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
-            let mut limited_stream = TimeLimited::new(&mut *self.stream, remaining, &self.interrupt_check);
-            match limited_stream.write(rest).map_err(|error| transfer_error(error, &timeout))? {
+            let mut limited_stream =
+                TimeLimited::new(&mut *self.stream, remaining_timeout, &self.interrupt_check);
+            match limited_stream.write(unsent_bytes).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
-                count => rest = &rest[count..],
+                count => unsent_bytes = &unsent_bytes[count..],
             }
         }
         Ok(())

@@ -34,8 +34,9 @@ pub fn fetch_document(
     let client = http_client::create_client_over(config.build(), None, dialer);
     let end = Instant::now() + timeout;
     let request = |target: &HttpUrl| {
-        let remaining = end.saturating_duration_since(Instant::now());
-        let mut request = client.get(target.without_user()).config().timeout_global(Some(remaining)).build();
+        let remaining_timeout = end.saturating_duration_since(Instant::now());
+        let mut request =
+            client.get(target.without_user()).config().timeout_global(Some(remaining_timeout)).build();
         if let Some(authorization) = redirect::authorization(&url, target) {
             request = request.header("authorization", authorization);
         }

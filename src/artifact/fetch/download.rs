@@ -111,12 +111,12 @@ impl Download<'_> {
     pub(super) fn run(&self, file: &File, body_path: &Path) -> Result<Digest> {
         let result = self.fetch(file, body_path);
         match &result {
-            Err(AttemptFailure::Final(_)) => remove(body_path),
+            Err(AttemptFailure::Final(_)) => remove_download(body_path),
             // The tag is only needed for an incomplete body.
             Ok(_) => drop(fs::remove_file(entity_tag_path(body_path))),
             Err(AttemptFailure::Temporary(..)) => {
                 if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-                    remove(body_path);
+                    remove_download(body_path);
                 }
             }
         }
@@ -524,7 +524,7 @@ fn write_entity_tag(body_path: &Path, headers: &HeaderMap) {
     let _ = result;
 }
 
-fn remove(body_path: &Path) {
+fn remove_download(body_path: &Path) {
     let _ = fs::remove_file(entity_tag_path(body_path));
     let _ = fs::remove_file(body_path);
 }

@@ -43,19 +43,19 @@ pub(super) fn levels<'p>(
         remaining_packages.values().copied().filter(|package| package.dependencies.is_empty()).collect();
     let mut levels = Vec::new();
     while !ready.is_empty() {
-        let mut next = Vec::new();
+        let mut next_level = Vec::new();
         for package in &ready {
             remaining_packages.remove(package.name.as_str());
             for user in dependents.get(package.name.as_str()).into_iter().flatten() {
                 let Some(count) = unplaced_counts.get_mut(user.name.as_str()) else { continue };
                 *count -= 1;
                 if *count == 0 {
-                    next.push(*user);
+                    next_level.push(*user);
                 }
             }
         }
-        next.sort_by(|a, b| a.name.cmp(&b.name));
-        levels.push(std::mem::replace(&mut ready, next));
+        next_level.sort_by(|a, b| a.name.cmp(&b.name));
+        levels.push(std::mem::replace(&mut ready, next_level));
     }
     if !remaining_packages.is_empty() {
         return Err(Error::invalid(format!("dependency cycle: {}", cycle(&remaining_packages)))
@@ -71,8 +71,8 @@ fn unknown_package_error(name: &str) -> Error {
 /// Returns a cycle among packages without a level, such as `a -> b -> a`.
 fn cycle(unplaced_packages: &BTreeMap<&str, &Package>) -> String {
     let mut path: Vec<&str> = Vec::new();
-    let mut next = unplaced_packages.keys().next().copied();
-    while let Some(name) = next {
+    let mut next_name = unplaced_packages.keys().next().copied();
+    while let Some(name) = next_name {
         if let Some(start) = path.iter().position(|previous_name| *previous_name == name) {
             path.drain(..start);
             path.push(name);
@@ -80,7 +80,7 @@ fn cycle(unplaced_packages: &BTreeMap<&str, &Package>) -> String {
         }
         path.push(name);
         // Each has a dependency without a level, or it would have a level itself.
-        next = unplaced_packages.get(name).and_then(|package| {
+        next_name = unplaced_packages.get(name).and_then(|package| {
             package.dependencies.iter().find_map(|dependency| {
                 unplaced_packages.get_key_value(dependency.as_str()).map(|(key, _)| *key)
             })

@@ -323,7 +323,7 @@ fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
     if !document.contains("!binary |") {
         return text;
     }
-    let mut plain = String::with_capacity(document.len());
+    let mut decoded_text = String::with_capacity(document.len());
     let mut lines = document.lines();
     while let Some(line) = lines.next() {
         match line.split_once(": !").filter(|(_, rest)| rest.trim_start_matches('!').starts_with("binary |"))
@@ -332,13 +332,13 @@ fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
                 let base64_text = lines.next().unwrap_or_default().trim();
                 let bytes = base64::engine::general_purpose::STANDARD.decode(base64_text).ok();
                 let value = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-                plain.push_str(&format!("{key}: {}", serde_json::Value::String(value)));
+                decoded_text.push_str(&format!("{key}: {}", serde_json::Value::String(value)));
             }
-            None => plain.push_str(line),
+            None => decoded_text.push_str(line),
         }
-        plain.push('\n');
+        decoded_text.push('\n');
     }
-    plain.into_bytes()
+    decoded_text.into_bytes()
 }
 
 fn version_and_fingerprint(reference: &ReleaseEntry) -> (String, String) {

@@ -211,8 +211,8 @@ impl Release {
 
 /// Checks the name of a release, job or package, which becomes a part of paths on the VM.
 fn check_name(name: &str, owner: &str) -> Result<()> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
-    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(plain) {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    if name.is_empty() || name.len() > 200 || name.starts_with('.') || !name.bytes().all(is_plain) {
         return Err(Error::invalid(format!(
             "{owner} has the name '{}', which is not allowed",
             name.escape_debug()

@@ -28,13 +28,13 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 /// Sets the mode 0700 on every directory of a tree, before the directory is read.
 fn make_writable(root: &Path) -> io::Result<()> {
-    let mut open = vec![root.to_owned()];
-    while let Some(directory) = open.pop() {
+    let mut unread_directories = vec![root.to_owned()];
+    while let Some(directory) = unread_directories.pop() {
         fs::set_permissions(&directory, Permissions::from_mode(0o700))?;
         for entry in fs::read_dir(&directory)? {
             let entry = entry?;
             if entry.file_type()?.is_dir() {
-                open.push(entry.path());
+                unread_directories.push(entry.path());
             }
         }
     }

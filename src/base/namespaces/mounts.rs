@@ -198,7 +198,7 @@ fn flags_to_repeat(options: &[u8]) -> MountFlags {
 
 /// Decodes the octal escapes of mountinfo, such as `\040` for a space.
 fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
+    let mut unescaped_text = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((first, tail)) = rest.split_first() {
         let code = tail
@@ -208,16 +208,16 @@ fn unescape(text: &[u8]) -> Vec<u8> {
             .and_then(|digits| u8::from_str_radix(digits, 8).ok());
         match code {
             Some(code) => {
-                plain.push(code);
+                unescaped_text.push(code);
                 rest = &tail[3..];
             }
             None => {
-                plain.push(*first);
+                unescaped_text.push(*first);
                 rest = tail;
             }
         }
     }
-    plain
+    unescaped_text
 }
 
 #[cfg(test)]

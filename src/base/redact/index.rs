@@ -112,8 +112,8 @@ impl Index {
     /// Returns a spelling that begins with `start`.
     pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedSpelling> {
         let bucket = self.bucket(start)?;
-        let first = bucket.partition_point(|spelling| spelling.bytes.as_ref() < start);
-        bucket.get(first).filter(|spelling| spelling.bytes.starts_with(start))
+        let index = bucket.partition_point(|spelling| spelling.bytes.as_ref() < start);
+        bucket.get(index).filter(|spelling| spelling.bytes.starts_with(start))
     }
 
     fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedSpelling>> {
@@ -134,12 +134,12 @@ fn longest_prefix<'b>(bucket: &'b [IndexedSpelling], text: &[u8]) -> Option<&'b 
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.
         let end = bucket.partition_point(|spelling| spelling.bytes.as_ref() <= text);
         let entry = bucket.get(end.checked_sub(1)?)?;
-        let common = entry.bytes.iter().zip(text).take_while(|(one, other)| one == other).count();
-        if common == entry.bytes.len() {
+        let common_bytes = entry.bytes.iter().zip(text).take_while(|(one, other)| one == other).count();
+        if common_bytes == entry.bytes.len() {
             return Some(entry);
         }
         // Any shorter prefix ends where `entry` and `text` differ.
-        text = text.get(..common)?;
+        text = text.get(..common_bytes)?;
     }
 }
 

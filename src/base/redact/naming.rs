@@ -77,14 +77,14 @@ pub(super) fn normalize(name: &str) -> String {
 /// Classifies a normalized name.
 pub(super) fn classify(name: &str) -> NameClass {
     let contains_any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-    let last = name.rsplit('_').next().unwrap_or(name);
-    if DESCRIPTIVE_LAST_WORDS.contains(&last) {
+    let last_word = name.rsplit('_').next().unwrap_or(name);
+    if DESCRIPTIVE_LAST_WORDS.contains(&last_word) {
         return NameClass::Plain;
     }
     if contains_any(&SECRET_PARTS) {
         return NameClass::Secret;
     }
-    let is_key = matches!(last, "key" | "keys") || contains_any(&KEY_PARTS);
+    let is_key = matches!(last_word, "key" | "keys") || contains_any(&KEY_PARTS);
     if is_key && !contains_any(&PUBLIC_KEY_PARTS) { NameClass::Key } else { NameClass::Plain }
 }
 

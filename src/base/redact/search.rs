@@ -74,15 +74,15 @@ impl Spellings {
             {
                 self.exact.insert(&unescaped.bytes, is_precaution);
             }
-            let plain = &unescaped.as_ref().unwrap_or(&view).bytes;
-            let mut compact_bytes = compact(plain);
+            let plain_bytes = &unescaped.as_ref().unwrap_or(&view).bytes;
+            let mut compact_bytes = compact(plain_bytes);
             if compact_bytes.len() >= MIN_COMPACT_BYTES {
-                let offsets = compact_offsets(plain);
-                let after = plain.len() - offsets.last().map_or(0, |last| last + 1);
+                let offsets = compact_offsets(plain_bytes);
+                let margin_after = plain_bytes.len() - offsets.last().map_or(0, |last| last + 1);
                 self.compact.insert_with_margins(
                     &compact_bytes,
                     is_precaution,
-                    (offsets.first().copied().unwrap_or(0), after),
+                    (offsets.first().copied().unwrap_or(0), margin_after),
                 );
                 compact_bytes.reverse();
                 self.reversed.insert(&compact_bytes, is_precaution);
@@ -137,12 +137,12 @@ impl Spellings {
         if let Some(unescaped) = &unescaped {
             self.search_exact(unescaped, matches);
         }
-        let plain = unescaped.as_ref().unwrap_or(view);
-        if unescaped.is_some() || is_quoted(&plain.bytes) {
-            self.search_compact(plain, matches);
+        let plain_view = unescaped.as_ref().unwrap_or(view);
+        if unescaped.is_some() || is_quoted(&plain_view.bytes) {
+            self.search_compact(plain_view, matches);
         }
         if depth > 0 && self.compact.len() > 0 {
-            plain.visit_texts(MIN_COMPACT_BYTES, |text| self.search(text, depth - 1, matches));
+            plain_view.visit_texts(MIN_COMPACT_BYTES, |text| self.search(text, depth - 1, matches));
         }
     }
 
@@ -160,10 +160,10 @@ impl Spellings {
     }
 
     /// Finds secrets whose quoting or wrapping differs from that of the text.
-    fn search_compact(&self, plain: &DecodedView<'_>, matches: &mut Vec<Match>) {
+    fn search_compact(&self, plain_view: &DecodedView<'_>, matches: &mut Vec<Match>) {
         let mut ranges = Vec::new();
         self.compact.visit_matches(
-            &compact(&plain.bytes),
+            &compact(&plain_view.bytes),
             |start, IndexedSpelling { bytes, is_precaution, margins }| {
                 ranges.push((start, start + bytes.len() - 1, *is_precaution, *margins));
             },
@@ -171,13 +171,13 @@ impl Spellings {
         if ranges.is_empty() {
             return;
         }
-        let offsets = compact_offsets(&plain.bytes);
+        let offsets = compact_offsets(&plain_view.bytes);
         for (first_index, last, is_precaution, (before, after)) in ranges {
             let start = match_start(&offsets, first_index, before);
-            let next = offsets.get(last + 1).copied().unwrap_or(plain.bytes.len());
+            let next_offset = offsets.get(last + 1).copied().unwrap_or(plain_view.bytes.len());
             if let Some(last) = offsets.get(last) {
-                let end = next.min(last + 1 + after);
-                matches.push(Match { range: plain.original_range(&(start..end)), is_precaution });
+                let end = next_offset.min(last + 1 + after);
+                matches.push(Match { range: plain_view.original_range(&(start..end)), is_precaution });
             }
         }
     }
@@ -189,8 +189,8 @@ impl Spellings {
         let end = text.iter().rposition(is_text).map_or(0, |last| last + 1);
         // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
         // secret.
-        let before = text.get(..end).unwrap_or_default().iter().rev();
-        let gap = before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
+        let bytes_before = text.get(..end).unwrap_or_default().iter().rev();
+        let gap = bytes_before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
         for end in (end - gap..=end).rev() {
             let start = part.start.max(end.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..end).unwrap_or_default(), start);
@@ -211,9 +211,9 @@ impl Spellings {
         matches: &mut Vec<Match>,
     ) -> bool {
         let unescaped = view.unescaped();
-        let plain = unescaped.as_ref().unwrap_or(view);
-        let bytes = compact(&plain.bytes);
-        let residue_bytes = residue_bytes(&view.bytes, &plain.bytes);
+        let plain_view = unescaped.as_ref().unwrap_or(view);
+        let bytes = compact(&plain_view.bytes);
+        let residue_bytes = residue_bytes(&view.bytes, &plain_view.bytes);
         let mut longest: Option<(usize, &IndexedSpelling)> = None;
         let tail = bytes.len().saturating_sub(residue_bytes + FRAGMENT_BYTES.end - 1);
         let starts = self.compact.starts(bytes.get(tail..).unwrap_or_default());
@@ -221,8 +221,8 @@ impl Spellings {
         for end in (bytes.len().saturating_sub(residue_bytes)..=bytes.len()).rev() {
             let min_fragment_bytes =
                 min_fragment_bytes(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
-            let last = (end + 1).saturating_sub(min_fragment_bytes);
-            let start_indices = end.saturating_sub(FRAGMENT_BYTES.end - 1)..last;
+            let indices_end = (end + 1).saturating_sub(min_fragment_bytes);
+            let start_indices = end.saturating_sub(FRAGMENT_BYTES.end - 1)..indices_end;
             for start_index in
                 starts.iter().copied().filter(|start_index| start_indices.contains(start_index))
             {
@@ -238,17 +238,20 @@ impl Spellings {
             }
         }
         if let Some((start_index, entry)) = longest {
-            let offset = match_start(&compact_offsets(&plain.bytes), start_index, entry.margins.0);
-            let start = plain.original_range(&(offset..offset + 1)).start;
+            let offset = match_start(&compact_offsets(&plain_view.bytes), start_index, entry.margins.0);
+            let start = plain_view.original_range(&(offset..offset + 1)).start;
             matches.push(Match { range: start..edge.position, is_precaution: entry.is_precaution });
             return true;
         }
-        let length = plain.bytes.len();
+        let length = plain_view.bytes.len();
         depth > 0
             && (length.saturating_sub(residue_bytes)..=length).rev().any(|end| {
-                plain.visit_text_at_end(end, MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                    self.find_secret_start(text, edge, depth - 1, matches)
-                })
+                plain_view.visit_text_at_end(
+                    end,
+                    MIN_BASE64_FRAGMENT_CHARS,
+                    MIN_DECODED_FRAGMENT_BYTES,
+                    |text| self.find_secret_start(text, edge, depth - 1, matches),
+                )
             })
     }
 
@@ -273,8 +276,8 @@ impl Spellings {
         matches: &mut Vec<Match>,
     ) -> bool {
         let unescaped = view.unescaped();
-        let plain = unescaped.as_ref().unwrap_or(view);
-        let mut bytes = compact(&plain.bytes);
+        let plain_view = unescaped.as_ref().unwrap_or(view);
+        let mut bytes = compact(&plain_view.bytes);
         bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
         let last = (bytes.len() + 1).saturating_sub(min_fragment_bytes(depth));
@@ -287,15 +290,15 @@ impl Spellings {
             let fragment = bytes.get(start_index..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
             if counts_as_secret(entry, fragment, edge, depth) {
-                let offsets = compact_offsets(&plain.bytes);
+                let offsets = compact_offsets(&plain_view.bytes);
                 let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
-                let end = plain.original_range(&(last..last + 1)).end;
+                let end = plain_view.original_range(&(last..last + 1)).end;
                 matches.push(Match { range: edge.position..end, is_precaution: entry.is_precaution });
                 return true;
             }
         }
         depth > 0
-            && plain.visit_text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
+            && plain_view.visit_text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
                 self.find_secret_end(text, edge, depth - 1, matches)
             })
     }

@@ -224,11 +224,11 @@ impl<'t> DecodedView<'t> {
     fn run_before(&self, end: usize) -> (usize, usize) {
         let (mut start, mut count) = (end, 0);
         while start > 0 && end - start < MAX_EDGE_BYTES {
-            let before = self.bytes.get(..start).unwrap_or_default();
-            let gap = before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
+            let bytes_before = self.bytes.get(..start).unwrap_or_default();
+            let gap = bytes_before.iter().rev().take_while(|byte| is_between_lines(**byte)).count();
             let length = start - gap;
-            let is_break = gap == 0 || before.get(length..).is_some_and(|gap| gap.contains(&b'\n'));
-            match before.get(length.wrapping_sub(1)) {
+            let is_break = gap == 0 || bytes_before.get(length..).is_some_and(|gap| gap.contains(&b'\n'));
+            match bytes_before.get(length.wrapping_sub(1)) {
                 Some(byte) if is_break && sextet(*byte) != NOT_BASE64 => {
                     start = length - 1;
                     count += 1;
@@ -375,16 +375,16 @@ enum DecodedEscape {
 /// Decodes the escape at the start of a text. Also returns its length.
 fn decode(text: &[u8]) -> Option<(usize, DecodedEscape)> {
     match text.first()? {
-        b'\\' => Some(backslash(text)),
-        b'%' => Some((3, DecodedEscape::Byte(u8::try_from(hex(text.get(1..3)?)?).ok()?))),
-        b'&' => entity(text),
+        b'\\' => Some(decode_backslash(text)),
+        b'%' => Some((3, DecodedEscape::Byte(u8::try_from(parse_hex(text.get(1..3)?)?).ok()?))),
+        b'&' => decode_entity(text),
         _ => None,
     }
 }
 
 /// Decodes an escape of JSON, debug output or a shell. The number of backslashes does not matter, because
 /// each level of JSON doubles it.
-fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
+fn decode_backslash(text: &[u8]) -> (usize, DecodedEscape) {
     let backslashes = text.iter().take_while(|byte| **byte == b'\\').count();
     let after = text.get(backslashes..).unwrap_or_default();
     let letter = |character| (backslashes + 1, DecodedEscape::Character(character));
@@ -409,7 +409,7 @@ fn backslash(text: &[u8]) -> (usize, DecodedEscape) {
 
 /// Decodes `u00e4`, `u{e4}`, `U000000e4` or `xe4`. Also returns the length.
 fn decode_numeric_escape(text: &[u8]) -> Option<(usize, char)> {
-    let number = |range: Range<usize>| hex(text.get(range)?);
+    let number = |range: Range<usize>| parse_hex(text.get(range)?);
     match text {
         [b'u', b'{', rest @ ..] => {
             let digits = rest.iter().take(7).position(|byte| *byte == b'}')?;
@@ -423,21 +423,22 @@ fn decode_numeric_escape(text: &[u8]) -> Option<(usize, char)> {
             // The low surrogate is an escape of its own.
             let rest = text.get(5..)?;
             let backslashes = rest.iter().take_while(|byte| **byte == b'\\').count();
-            let low = rest.get(backslashes..)?.strip_prefix(b"u").and_then(|rest| hex(rest.get(..4)?))?;
+            let low =
+                rest.get(backslashes..)?.strip_prefix(b"u").and_then(|rest| parse_hex(rest.get(..4)?))?;
             let low = low.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
             Some((10 + backslashes, char::from_u32(0x10000 + ((unit - 0xd800) << 10) + low)?))
         }
         [b'U', ..] => Some((9, char::from_u32(number(1..9)?)?)),
         _ => {
             let first = number(1..3)?;
-            Some(utf8(text).unwrap_or((3, char::from_u32(first)?)))
+            Some(decode_utf8(text).unwrap_or((3, char::from_u32(first)?)))
         }
     }
 }
 
 /// Decodes a character of several bytes that are escaped one by one, such as `xc3\xa4`. Also returns the
 /// length.
-fn utf8(text: &[u8]) -> Option<(usize, char)> {
+fn decode_utf8(text: &[u8]) -> Option<(usize, char)> {
     let mut bytes = Vec::new();
     let mut rest = text;
     while bytes.len() < 4 {
@@ -446,7 +447,7 @@ fn utf8(text: &[u8]) -> Option<(usize, char)> {
             return None;
         }
         rest = rest.get(backslashes..)?.strip_prefix(b"x")?;
-        bytes.push(u8::try_from(hex(rest.get(..2)?)?).ok()?);
+        bytes.push(u8::try_from(parse_hex(rest.get(..2)?)?).ok()?);
         rest = rest.get(2..)?;
         if let Ok(character) = std::str::from_utf8(&bytes) {
             return Some((text.len() - rest.len(), character.chars().next()?));
@@ -455,7 +456,7 @@ fn utf8(text: &[u8]) -> Option<(usize, char)> {
     None
 }
 
-fn entity(text: &[u8]) -> Option<(usize, DecodedEscape)> {
+fn decode_entity(text: &[u8]) -> Option<(usize, DecodedEscape)> {
     let end = text.iter().take(12).position(|byte| *byte == b';')?;
     let character = match text.get(1..end)? {
         b"amp" => '&',
@@ -464,7 +465,7 @@ fn entity(text: &[u8]) -> Option<(usize, DecodedEscape)> {
         b"quot" => '"',
         b"apos" => '\'',
         b"nbsp" => ' ',
-        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(hex(digits)?)?,
+        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(parse_hex(digits)?)?,
         // `parse` would accept a sign.
         [b'#', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
             char::from_u32(std::str::from_utf8(digits).ok()?.parse().ok()?)?
@@ -474,7 +475,7 @@ fn entity(text: &[u8]) -> Option<(usize, DecodedEscape)> {
     Some((end + 1, DecodedEscape::Character(character)))
 }
 
-fn hex(digits: &[u8]) -> Option<u32> {
+fn parse_hex(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || digits.len() > 8 {
         return None;
     }

@@ -52,6 +52,6 @@ fn read_spec(sections: &Sections<'_>, field: &Field<'_>, problems: &mut Problems
     if field.get("disk_size").is_none() {
         field.add_problem(problems, "needs a `disk_size` in MiB");
     }
-    let cloud_properties = sections.cloud_properties(field, problems);
+    let cloud_properties = sections.read_cloud_properties(field, problems);
     Some(DiskSpec { size: size?.unsigned_abs(), cloud_properties })
 }

@@ -175,7 +175,7 @@ impl Subnet {
     /// Reads what the subnets of all kinds of network have, or a network without subnets.
     fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Self {
         let dns = field.texts("dns", problems);
-        let cloud_properties = sections.cloud_properties(field, problems);
+        let cloud_properties = sections.read_cloud_properties(field, problems);
         Subnet { range: None, dns, cloud_properties, zones: read_zones(field, sections, problems) }
     }
 

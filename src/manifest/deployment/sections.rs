@@ -108,7 +108,11 @@ impl<'n> Sections<'n> {
 
     /// Reads the cloud properties of an entry. Those for the VM's CPI take precedence over the general ones.
     /// The names of CPIs are checked if there is a CPI config.
-    pub(super) fn cloud_properties(&self, entry: &Field<'_>, problems: &mut Problems) -> Map<String, Value> {
+    pub(super) fn read_cloud_properties(
+        &self,
+        entry: &Field<'_>,
+        problems: &mut Problems,
+    ) -> Map<String, Value> {
         let mut properties = entry.object("cloud_properties", problems);
         let Some(by_cpi) = entry.get(BY_CPI).filter(|by_cpi| by_cpi.check_mapping(problems)) else {
             return properties;

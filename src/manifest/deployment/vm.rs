@@ -64,7 +64,7 @@ pub(super) fn read(
         }
         [(_, vm_type)] => {
             let entry = sections.find(VM_TYPES, vm_type, problems);
-            let cloud_properties = entry.map(|entry| sections.cloud_properties(&entry, problems));
+            let cloud_properties = entry.map(|entry| sections.read_cloud_properties(&entry, problems));
             read_sized_vm(sections, group, cloud_properties, problems)?
         }
         [(first, _), .., (_, last)] => {
@@ -88,7 +88,7 @@ fn read_sized_vm(
     let mut extensions = Map::new();
     for field in group.list("vm_extensions", problems) {
         if let Some(extension) = sections.find(VM_EXTENSIONS, &field, problems) {
-            extensions.extend(sections.cloud_properties(&extension, problems));
+            extensions.extend(sections.read_cloud_properties(&extension, problems));
         }
     }
     let env = group.object("env", problems);
@@ -150,7 +150,7 @@ fn read_resource_pool(
                 format!("names network '{network}', which is not in `networks`{hint}"),
             );
         }
-        let cloud_properties = sections.cloud_properties(&pool, problems);
+        let cloud_properties = sections.read_cloud_properties(&pool, problems);
         let env = pool.object("env", problems);
         if let (Some(name), Some(stemcell)) = (name, stemcell)
             && pool_name.as_ref() == Some(&name)

@@ -165,21 +165,21 @@ fn parse_modifier(text: &str) -> Result<Modifier, ParseError> {
 
 /// Resolves `~0`, `~1` and `~7` in one pass. Any other `~` stays.
 fn unescape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+    let mut unescaped_text = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(tilde) = rest.find('~') {
-        out.push_str(&rest[..tilde]);
+        unescaped_text.push_str(&rest[..tilde]);
         let (character, length) = match rest.as_bytes().get(tilde + 1) {
             Some(b'0') => ('~', 2),
             Some(b'1') => ('/', 2),
             Some(b'7') => (':', 2),
             _ => ('~', 1),
         };
-        out.push(character);
+        unescaped_text.push(character);
         rest = &rest[tilde + length..];
     }
-    out.push_str(rest);
-    out
+    unescaped_text.push_str(rest);
+    unescaped_text
 }
 
 /// Escapes a key for use in a path.

@@ -16,10 +16,13 @@ pub struct MissingVariables {
 /// A variable without a value.
 #[derive(Debug, Default)]
 struct MissingVariable {
+    /// The positions of the references to it.
     positions: Vec<Position>,
+    /// The variable whose definition refers to it.
     needed_by: Option<String>,
 }
 
+/// A reference to a part that the value of its variable lacks.
 #[derive(Debug)]
 struct MissingPart {
     reference: String,

@@ -107,10 +107,10 @@ impl Sources {
             self.values.insert(root, value);
             return Ok(());
         };
-        let empty = || Node { data: Data::Map(Mapping::new()), position: value.position.clone() };
-        let mut node = self.values.entry(root).or_insert_with(empty);
+        let empty_mapping = || Node { data: Data::Map(Mapping::new()), position: value.position.clone() };
+        let mut node = self.values.entry(root).or_insert_with(empty_mapping);
         for key in parents {
-            node = entry_or_insert(node, key, name, empty())?;
+            node = entry_or_insert(node, key, name, empty_mapping())?;
         }
         *entry_or_insert(node, last, name, Data::Null.into())? = value;
         Ok(())
@@ -334,8 +334,8 @@ pub(crate) fn prefix_warnings(inputs: &Inputs) -> Vec<String> {
         let start = format!("{prefix}_");
         inputs.env_vars.iter().any(|(variable, _)| variable.starts_with(&start))
     };
-    let unused = inputs.vars_env.iter().filter(|prefix| !is_used(prefix));
-    unused
+    let unused_prefixes = inputs.vars_env.iter().filter(|prefix| !is_used(prefix));
+    unused_prefixes
         .map(|prefix| format!("--vars-env {prefix}: no environment variable begins with {prefix}_"))
         .collect()
 }

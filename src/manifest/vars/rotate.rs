@@ -95,31 +95,33 @@ impl RotationProgress {
 /// Describes the rotations that are not finished, each with the next command. A CA that another one of them
 /// signed is left out, because it is deployed and finished with that one.
 pub(super) fn open_rotations(store: &VarsStore) -> Vec<String> {
-    let mut open: Vec<(&str, Vec<Certificate>, RotationProgress)> = Vec::new();
+    let mut open_rotations: Vec<(&str, Vec<Certificate>, RotationProgress)> = Vec::new();
     for (name, value) in store.iter() {
         if let ValueKind::Certificate(certificates) = ValueKind::infer(value)
             && let Some(progress) = RotationProgress::of(store, name, &certificates)
         {
-            open.push((name, certificates, progress));
+            open_rotations.push((name, certificates, progress));
         }
     }
     let has_open_signer = |certificates: &[Certificate]| {
         let certificate = certificates.first().filter(|certificate| !certificate.is_self_signed());
-        let mut signers = open.iter().filter_map(|(_, chain, _)| chain.first());
+        let mut signers = open_rotations.iter().filter_map(|(_, chain, _)| chain.first());
         certificate.is_some_and(|certificate| signers.any(|signer| certificate.is_signed_by(signer)))
     };
-    open.iter()
+    open_rotations
+        .iter()
         .filter(|(_, certificates, _)| !has_open_signer(certificates))
         .map(|(name, _, progress)| {
-            let next = match progress {
+            let next_step = match progress {
                 RotationProgress::NotDeployed => format!("deploy it: `{}`", deploy_command(store)),
                 RotationProgress::NotFinished => finish_hint(store, name),
             };
-            format!("the rotation of '{name}' is {} yet; {next}", progress.text())
+            format!("the rotation of '{name}' is {} yet; {next_step}", progress.text())
         })
         .collect()
 }
 
+/// A rotation in progress.
 struct Rotation<'a> {
     declarations: &'a Declarations,
     now: OffsetDateTime,
@@ -137,8 +139,8 @@ impl Rotation<'_> {
         if !self.visited_names.insert(name.to_owned()) {
             return Ok(());
         }
-        let old = stored_value(store, name)?;
-        let kind = ValueKind::infer(&old);
+        let old_value = stored_value(store, name)?;
+        let kind = ValueKind::infer(&old_value);
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
@@ -148,22 +150,22 @@ impl Rotation<'_> {
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
-            .prepare(store, name, &old, old_certificate)
+            .prepare(store, name, &old_value, old_certificate)
             .and_then(|inputs| check_authority(store, inputs.1.as_ref(), self.now).map(|()| inputs))
             .context(|| format!("'{name}' cannot be rotated"))?;
-        let mut new = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
+        let mut new_value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         self.result.renewed_names.push(name.to_owned());
-        self.replaced_values.push((name.to_owned(), old.clone()));
+        self.replaced_values.push((name.to_owned(), old_value.clone()));
         let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
-            store.set(name, keep_unknown(&old, new));
+            store.set(name, keep_unknown(&old_value, new_value));
             return Ok(());
         };
         let old_pem = old_certificate.to_pem();
-        append(&mut new, "certificate", &old_pem);
+        append(&mut new_value, "certificate", &old_pem);
         if authority.is_none() {
-            append(&mut new, "ca", &old_pem);
+            append(&mut new_value, "ca", &old_pem);
         }
-        store.set(name, keep_unknown(&old, new));
+        store.set(name, keep_unknown(&old_value, new_value));
         self.result.authorities.push(name.to_owned());
         for dependent in signed_by(store, old_certificate, name) {
             self.renew(store, &dependent)?;
@@ -246,15 +248,16 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         }
         let value = stored_value(store, &name)?;
         let ValueKind::Certificate(certificates) = ValueKind::infer(&value) else { continue };
-        let old: Vec<Certificate> = old_generations(&certificates).cloned().collect();
-        if let Some(current) = certificates.first() {
-            pending_names.extend(signed_by(store, current, &name));
+        let old_certificates: Vec<Certificate> = old_generations(&certificates).cloned().collect();
+        if let Some(current_certificate) = certificates.first() {
+            pending_names.extend(signed_by(store, current_certificate, &name));
         }
-        if old.is_empty() {
+        if old_certificates.is_empty() {
             continue;
         }
         check_deployed(store, &name)?;
-        let signed_variables: Vec<String> = old.iter().flat_map(|old| signed_by(store, old, &name)).collect();
+        let signed_variables: Vec<String> =
+            old_certificates.iter().flat_map(|certificate| signed_by(store, certificate, &name)).collect();
         if !signed_variables.is_empty() {
             return Err(Error::invalid(format!(
                 "the old certificate of '{name}' is still needed: it signed {}",
@@ -267,17 +270,17 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
-            let before = stored_value(store, &holder)?;
-            let mut value = before.clone();
-            let mut has_changed = strip(&mut value, "ca", &old);
+            let old_value = stored_value(store, &holder)?;
+            let mut value = old_value.clone();
+            let mut has_changed = strip(&mut value, "ca", &old_certificates);
             if holder == name {
-                has_changed |= strip(&mut value, "certificate", &old);
+                has_changed |= strip(&mut value, "certificate", &old_certificates);
             }
             if has_changed {
                 store.set(&holder, value);
                 // Two CAs of a chain can change the same holder.
                 if replaced_values.iter().all(|(name, _)| *name != holder) {
-                    replaced_values.push((holder, before));
+                    replaced_values.push((holder, old_value));
                 }
             }
         }
@@ -315,9 +318,11 @@ fn has_previous(store: &VarsStore, name: &str) -> bool {
 /// Returns the certificates that earlier rotations left after the current one, with the same subject but
 /// another key. Other certificates in the bundle are the chain above it.
 fn old_generations(certificates: &[Certificate]) -> impl Iterator<Item = &Certificate> {
-    let first = certificates.first();
+    let current_certificate = certificates.first();
     certificates.iter().skip(1).filter(move |other| {
-        first.is_some_and(|first| other.subject == first.subject && other.public_bits != first.public_bits)
+        current_certificate.is_some_and(|current| {
+            other.subject == current.subject && other.public_bits != current.public_bits
+        })
     })
 }
 
@@ -405,12 +410,16 @@ fn append(value: &mut Node, key: &str, pem: &str) {
 }
 
 /// Removes certificates from a bundle, and returns true if it removed any.
-fn strip(value: &mut Node, key: &str, old: &[Certificate]) -> bool {
+fn strip(value: &mut Node, key: &str, old_certificates: &[Certificate]) -> bool {
     let Data::Map(map) = &mut value.data else { return false };
     let Some(Node { data: Data::String(text), .. }) = map.get_mut(key) else { return false };
     let Ok(bundle) = Certificate::from_pem(text) else { return false };
-    let remaining_certificates: Vec<&Certificate> =
-        bundle.iter().filter(|certificate| old.iter().all(|old| old.der != certificate.der)).collect();
+    let remaining_certificates: Vec<&Certificate> = bundle
+        .iter()
+        .filter(|certificate| {
+            old_certificates.iter().all(|old_certificate| old_certificate.der != certificate.der)
+        })
+        .collect();
     if remaining_certificates.is_empty() || remaining_certificates.len() == bundle.len() {
         return false;
     }

@@ -57,10 +57,10 @@ pub fn describe_certificates(text: &str) -> Option<String> {
         return None;
     }
     let certificates = Certificate::from_pem(text).unwrap_or_default();
-    let first = day(certificates.iter().map(|certificate| certificate.not_after).min()?);
+    let first_day = day(certificates.iter().map(|certificate| certificate.not_after).min()?);
     Some(match certificates.len() {
-        1 => format!("certificate, expires {first}"),
-        count => format!("{count} certificates, the first expires {first}"),
+        1 => format!("certificate, expires {first_day}"),
+        count => format!("{count} certificates, the first expires {first_day}"),
     })
 }
 

@@ -185,11 +185,11 @@ impl KeyPool {
         sizes.sort_unstable();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(sizes.len());
         let queue = parking_lot::Mutex::new(sizes);
-        let next = || queue.lock().pop();
+        let next_size = || queue.lock().pop();
         let keys = std::thread::scope(|scope| {
             let work = || {
                 let mut keys = Vec::new();
-                while let Some(size) = next() {
+                while let Some(size) = next_size() {
                     keys.push((size, RsaKey::generate(size)));
                 }
                 keys

@@ -103,8 +103,8 @@ impl VarsStore {
     pub fn check_is_vars_store(&self, option: &str) -> Result<()> {
         let has_key = |key: &str| self.get(key).is_some();
         let manifest_key = || MANIFEST_SECTIONS.into_iter().find(|key| has_key(key));
-        let other = state_key(has_key).map(|key| ("state", key));
-        match other.or_else(|| manifest_key().map(|key| ("manifest", key))) {
+        let state_match = state_key(has_key).map(|key| ("state", key));
+        match state_match.or_else(|| manifest_key().map(|key| ("manifest", key))) {
             None => Ok(()),
             Some((kind, key)) => Err(Error::invalid(format!(
                 "'{}'{option} is a {kind}, not a vars store: it has `{key}`",
@@ -135,8 +135,8 @@ impl VarsStore {
 
     /// Returns all variables with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
-        let all = self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)));
-        all.filter(|(name, _)| *name != previous::KEY)
+        let entries = self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)));
+        entries.filter(|(name, _)| *name != previous::KEY)
     }
 
     /// Returns the content of the file, with the values that rotations replaced.
@@ -168,8 +168,8 @@ impl VarsStore {
             return Ok(());
         }
         self.lock()?;
-        let remaining = self.previous().map(|list| previous::without_variables(list, names));
-        match remaining {
+        let remaining_rotations = self.previous().map(|list| previous::without_variables(list, names));
+        match remaining_rotations {
             Some(list) if list.as_seq().is_some_and(|rotations| !rotations.is_empty()) => {
                 self.set(previous::KEY, list);
             }
@@ -270,12 +270,12 @@ impl VarsStore {
             // Only the holder of the lock writes, so leftover temporary files are garbage.
             remove_temporaries(&path).map_err(write_error)?;
         }
-        let new = Replacement::write(&path, &text, 0o600).map_err(write_error)?;
+        let replacement = Replacement::write(&path, &text, 0o600).map_err(write_error)?;
         if self.lock.is_some() {
             // The new file is locked before it replaces the old one, so that waiting runs go on waiting.
-            new.file().lock().map_err(write_error)?;
+            replacement.file().lock().map_err(write_error)?;
         }
-        let file = new.put_in_place().map_err(write_error)?;
+        let file = replacement.put_in_place().map_err(write_error)?;
         if self.lock.is_some() {
             self.lock = Some(UnlockOnDrop::from(file));
         }

@@ -54,14 +54,14 @@ impl SshKey {
             return Err(KeyError::Encrypted);
         }
         // With a passphrase, russh reads every PKCS#8 key as an encrypted one, and fails for a plain key.
-        let plain = || decode_secret_key(&text, None);
+        let decode_plain = || decode_secret_key(&text, None);
         let result = match passphrase {
             Some(passphrase) if is_encrypted => decode_secret_key(&text, Some(passphrase)),
-            Some(passphrase) => match plain() {
+            Some(passphrase) => match decode_plain() {
                 Err(RusshError::KeyIsEncrypted) => decode_secret_key(&text, Some(passphrase)),
                 other => other,
             },
-            None => plain(),
+            None => decode_plain(),
         };
         match result {
             Ok(key) => Ok(SshKey(Arc::new(key))),
