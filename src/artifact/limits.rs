@@ -20,6 +20,6 @@ pub const MAX_FEED_BYTES: u64 = 1 << 20;
 /// The maximum size of a YAML document of a stemcell or release, in bytes. The largest `release.MF` in
 /// cf-deployment has 300 KiB.
 pub const MAX_DOCUMENT_BYTES: u64 = 8 << 20;
-/// The maximum number of nodes in such a document. The largest `release.MF` in cf-deployment has about
-/// 20,000.
+/// The maximum number of nodes in a YAML document of a stemcell or release. The largest `release.MF` in
+/// cf-deployment has about 20,000.
 pub const MAX_DOCUMENT_NODES: usize = 1_000_000;

@@ -59,7 +59,7 @@ pub struct Counts {
     pub bytes_received: u64,
     /// Time until all packages were on the VM, in milliseconds.
     pub packages_ms: u64,
-    /// The same time with an unlimited number of threads, in milliseconds.
+    /// Time until all packages would be on the VM with an unlimited number of threads, in milliseconds.
     pub packages_critical_path_ms: u64,
 }
 

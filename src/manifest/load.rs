@@ -56,7 +56,7 @@ pub struct LoadedManifest {
     pub vars_store: Option<PathBuf>,
     /// The encryption of the vars store.
     pub encryption: Encryption,
-    /// The places of references that stood for a whole value, with their variables.
+    /// The positions at which a reference was a whole value, each with the name of its variable.
     pub(crate) replaced_references: Vec<(Position, String)>,
     /// The origins of the values of the variables, by name.
     pub(crate) origins: BTreeMap<String, VariableOrigin>,
@@ -332,7 +332,7 @@ struct PartialInputs {
     /// The names of the variables whose values were generated.
     generated_names: Vec<String>,
     previous_mbus: Vec<PreviousMbus>,
-    /// The places of references that stood for a whole value, with their variables.
+    /// The positions at which a reference was a whole value, each with the name of its variable.
     replaced_references: Vec<(Position, String)>,
 }
 
@@ -445,8 +445,8 @@ impl PartialInputs {
         Ok(())
     }
 
-    /// Replaces the references that have a value. Whether a value is secret can depend on its place in the
-    /// manifest.
+    /// Replaces the references that have a value, because the path of a value in the manifest can decide
+    /// whether it is secret.
     fn interpolate_known(&mut self) {
         let now = OffsetDateTime::UNIX_EPOCH;
         let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);

@@ -10,9 +10,12 @@ use crate::load::LoadedManifest;
 use base::error::did_you_mean;
 use yaml::Node;
 
+/// Keys of `cloud_provider`.
 const CLOUD_PROVIDER: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
+/// Keys of a `userland`.
 const USERLAND: &[&str] = &["files", "sha1", "url"];
+/// Keys of a manifest at its top.
 const MANIFEST: &[&str] = &[
     "azs",
     "cloud_provider",
@@ -35,9 +38,12 @@ const MANIFEST: &[&str] = &[
     "vm_extensions",
     "vm_types",
 ];
+/// Keys of a job.
 const JOB: &[&str] =
     &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
+/// Keys of a release.
 const RELEASE: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
+/// Keys of a CPI in a CPI config.
 const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type", "userland"];
 /// Keys of entries by their section in the manifest or the cloud config.
 const ENTRIES: [(&str, &[&str]); 5] = [

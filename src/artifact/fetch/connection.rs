@@ -101,7 +101,8 @@ impl ProxyDialer {
                 let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
                     .map_err(proxy_error)?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
-                let mut limited_stream = TimeLimited::new(&mut stream, timeout, &self.0.interrupt_check);
+                let mut limited_stream =
+                    TimeLimitedStream::new(&mut stream, timeout, &self.0.interrupt_check);
                 socks5::log_in(&mut limited_stream, proxy.credentials.as_ref()).map_err(proxy_error)?;
                 socks5::connect(&mut limited_stream, host, port).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => proxy_error(error),
@@ -142,17 +143,17 @@ impl ProxyDialer {
 
 /// A connection whose reads and writes end at a timeout, or at a signal. Its own timeouts must be
 /// [`INTERRUPT_CHECK_INTERVAL`].
-struct TimeLimited<'a, S: ?Sized> {
+struct TimeLimitedStream<'a, S: ?Sized> {
     stream: &'a mut S,
     timeout: Duration,
     end: Instant,
     interrupt_check: &'a InterruptCheck,
 }
 
-impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
+impl<'a, S: Stream + ?Sized> TimeLimitedStream<'a, S> {
     /// Wraps a connection. The timeout begins now.
     fn new(stream: &'a mut S, timeout: Duration, interrupt_check: &'a InterruptCheck) -> Self {
-        TimeLimited { stream, timeout, end: Instant::now() + timeout, interrupt_check }
+        TimeLimitedStream { stream, timeout, end: Instant::now() + timeout, interrupt_check }
     }
 
     fn repeat<T>(&mut self, mut attempt: impl FnMut(&mut S) -> io::Result<T>) -> io::Result<T> {
@@ -173,13 +174,13 @@ impl<'a, S: Stream + ?Sized> TimeLimited<'a, S> {
     }
 }
 
-impl<S: Stream + ?Sized> Read for TimeLimited<'_, S> {
+impl<S: Stream + ?Sized> Read for TimeLimitedStream<'_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.repeat(|stream| stream.read(buffer))
     }
 }
 
-impl<S: Stream + ?Sized> Write for TimeLimited<'_, S> {
+impl<S: Stream + ?Sized> Write for TimeLimitedStream<'_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.repeat(|stream| stream.write(bytes))
     }
@@ -249,7 +250,8 @@ impl Connector<()> for ProxyDialer {
                     } else {
                         format!("{authority}:443")
                     };
-                    let mut limited_stream = TimeLimited::new(&mut *stream, timeout, &self.0.interrupt_check);
+                    let mut limited_stream =
+                        TimeLimitedStream::new(&mut *stream, timeout, &self.0.interrupt_check);
                     ask_for_tunnel(&mut limited_stream, &target, proxy).map_err(with_proxy)?;
                     (stream, None)
                 } else {
@@ -381,7 +383,7 @@ impl Transport for ProxyConnection {
                 end.saturating_duration_since(Instant::now()).min(STALL_TIMEOUT)
             });
             let mut limited_stream =
-                TimeLimited::new(&mut *self.stream, remaining_timeout, &self.interrupt_check);
+                TimeLimitedStream::new(&mut *self.stream, remaining_timeout, &self.interrupt_check);
             match limited_stream.write(unsent_bytes).map_err(|error| transfer_error(error, &timeout))? {
                 0 => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
                 count => unsent_bytes = &unsent_bytes[count..],
@@ -391,7 +393,8 @@ impl Transport for ProxyConnection {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // If data keeps arriving, `TimeLimited` never waits for a whole slice and never checks for signals.
+        // If data keeps arriving, `TimeLimitedStream` never waits for a whole slice and never checks for
+        // signals.
         if self.last_interrupt_check.elapsed() >= INTERRUPT_CHECK_INTERVAL {
             self.last_interrupt_check = Instant::now();
             if (self.interrupt_check)().is_err() {
@@ -399,7 +402,7 @@ impl Transport for ProxyConnection {
             }
         }
         let mut limited_stream =
-            TimeLimited::new(&mut *self.stream, time_left(&timeout), &self.interrupt_check);
+            TimeLimitedStream::new(&mut *self.stream, time_left(&timeout), &self.interrupt_check);
         let input = self.buffers.input_append_buf();
         let amount = limited_stream.read(input).map_err(|error| transfer_error(error, &timeout))?;
         self.buffers.input_appended(amount);

@@ -161,7 +161,7 @@ pub(super) struct TokenError {
 #[derive(Deserialize)]
 struct TokenAnswer {
     token: Option<String>,
-    /// The same, in the words of OAuth 2.
+    /// The token, under the name that it has in OAuth 2.
     access_token: Option<String>,
 }
 

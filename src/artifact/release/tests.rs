@@ -25,12 +25,12 @@ fn hello() -> ReleaseTarball {
         .package(PackageTarball::new("unused", "echo unused\n", &["app"]))
 }
 
-struct Opened {
+struct OpenedRelease {
     directory: tempfile::TempDir,
     result: Result<Release>,
 }
 
-impl Opened {
+impl OpenedRelease {
     /// Returns the message, causes and hints of the failure. Checks that only the tarball is left.
     fn failure(self) -> String {
         let error = self.result.unwrap_err();
@@ -40,13 +40,13 @@ impl Opened {
     }
 }
 
-fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
+fn open_bytes(bytes: &[u8], expected: Option<&str>) -> OpenedRelease {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("release.tgz");
     fs::write(&path, bytes).unwrap();
     let expected = expected.map(|text| text.parse().unwrap());
     let result = open(&Source::local(&path).unwrap(), expected.as_ref(), directory.path(), &stage());
-    Opened { directory, result }
+    OpenedRelease { directory, result }
 }
 
 fn names(levels: &[Vec<&Package>]) -> Vec<Vec<String>> {

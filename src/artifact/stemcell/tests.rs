@@ -6,18 +6,18 @@ use crate::tarballs::{StemcellTarball, Tar, sha1, sha256, sha512};
 use crate::testing::{identify, stage};
 use base::ErrorKind;
 
-struct Opened {
+struct OpenedStemcell {
     directory: tempfile::TempDir,
     result: Result<Stemcell>,
 }
 
-fn open_bytes(bytes: &[u8], expected: Option<&str>) -> Opened {
+fn open_bytes(bytes: &[u8], expected: Option<&str>) -> OpenedStemcell {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("stemcell.tgz");
     fs::write(&path, bytes).unwrap();
     let expected = expected.map(|text| text.parse().unwrap());
     let result = open(&Source::local(&path).unwrap(), expected.as_ref(), directory.path(), &stage());
-    Opened { directory, result }
+    OpenedStemcell { directory, result }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct StepWords {
     /// The step as it is first tried: "Grow disk 'd' to 9 MiB in place". Its description also says what is
     /// done if that is impossible.
     pub imperative: String,
-    /// The same in the past tense.
+    /// The step in the past tense: "Grew disk 'd' to 9 MiB in place".
     pub past_tense: String,
 }
 

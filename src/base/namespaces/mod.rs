@@ -67,8 +67,8 @@ pub fn unshare(namespaces: UnshareFlags) -> Result<(), Errno> {
     }
 }
 
-/// Enters new namespaces, including a user namespace if this process lacks the privileges. In that one, the
-/// user is root.
+/// Enters new namespaces, including a user namespace if this process lacks the privileges. In a user
+/// namespace, the user is root.
 pub fn enter(namespaces: UnshareFlags) -> Result<(), String> {
     if geteuid().is_root() {
         match unshare(namespaces) {

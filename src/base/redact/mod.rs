@@ -60,8 +60,8 @@ struct PendingSecret {
 /// The content of a [`Redactor`].
 #[derive(Default)]
 struct Secrets {
-    /// Secrets whose spellings are not in the other fields yet. These are made when a text is redacted,
-    /// because that takes long, and some runs show nothing.
+    /// Secrets whose spellings are not made yet. That is done when a text is redacted, because it takes long
+    /// and some runs show nothing.
     pending_secrets: Vec<PendingSecret>,
     spellings: Spellings,
     /// Texts inside which nothing is replaced or, for those marked as a precaution, only other secrets.

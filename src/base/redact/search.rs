@@ -9,14 +9,14 @@ use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const MIN_INSIDE_BYTES: usize = 8;
-/// The minimum length in bytes, without quotes and whitespace, of a secret that is searched in this way. Two
+/// The minimum length in bytes of a compact spelling, which is a secret without quotes and whitespace. Two
 /// adjacent short words are not a secret.
 pub(super) const MIN_COMPACT_BYTES: usize = 12;
 /// The number of times that base64 is decoded.
 const MAX_BASE64_DEPTH: u8 = 2;
 /// The possible lengths in bytes of a fragment of a secret at the edge of a text.
 const FRAGMENT_BYTES: Range<usize> = 8..513;
-/// The minimum length of such a fragment in base64, in characters.
+/// The minimum length in characters of a fragment in base64 at the edge of a text.
 const MIN_BASE64_FRAGMENT_CHARS: usize = 8;
 /// The minimum length of a fragment that was decoded from base64, in bytes.
 const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
@@ -28,7 +28,7 @@ const MAX_BYTES_BETWEEN: usize = 3;
 const EDGE_BYTES: usize = 4096;
 /// The length in bytes of the parts in which a text is searched.
 const WINDOW_BYTES: usize = 256 * 1024;
-/// The length in bytes by which two such parts overlap.
+/// The length in bytes by which two adjacent parts overlap.
 const OVERLAP_BYTES: usize = 16 * 1024;
 
 /// A secret in a text.
@@ -45,7 +45,7 @@ pub(super) struct Spellings {
     exact: Index,
     /// Unescaped secrets without quotes and whitespace.
     compact: Index,
-    /// The same, reversed, to find the end of a secret at the start of a text.
+    /// Compact spellings, reversed, to find the end of a secret at the start of a text.
     reversed: Index,
     /// True if a secret contains an ellipsis.
     has_ellipsis: bool,

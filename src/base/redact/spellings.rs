@@ -17,7 +17,7 @@ const MIN_ENCODED_BYTES: usize = 6;
 const MAX_WHOLE_BYTES: usize = 4096;
 /// The maximum length in bytes of a secret that is searched line by line. Longer ones are searched in pieces.
 const MAX_LINEWISE_BYTES: usize = 64 * 1024;
-/// The length in bytes of a piece of such a secret.
+/// The length in bytes of the pieces of a longer secret.
 const PIECE_BYTES: usize = 64;
 
 /// Returns the parts of a secret that are secrets by themselves: the whole, and each line.

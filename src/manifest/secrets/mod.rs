@@ -141,7 +141,7 @@ struct ClassifiedTexts<'n> {
     name_classes: NameClassCache<'n>,
     /// Values that are always secret.
     secret_texts: BTreeSet<String>,
-    /// Those of them that the operator or a program declared secret.
+    /// Texts that the operator or a program declared secret.
     declared_secrets: HashSet<&'n str, RandomState>,
     /// Texts that stay visible: short texts under plainly named keys, paths of key files.
     visible_texts: HashSet<&'n str, RandomState>,

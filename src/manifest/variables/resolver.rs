@@ -62,7 +62,7 @@ pub struct Resolver<'a> {
     /// True if missing values are not generated.
     is_read_only: bool,
     notes: Vec<String>,
-    /// The places of references that were replaced as a whole, with their variables.
+    /// The positions at which a reference was a whole value, each with the name of its variable.
     replaced_references: Vec<(Position, String)>,
     /// The old values of stored variables that were generated again.
     replaced_values: Vec<(String, Node)>,
@@ -449,7 +449,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Takes the places of references that were replaced as a whole, with their variables.
+    /// Takes the positions at which a reference was a whole value, each with the name of its variable.
     pub fn take_replaced_references(&mut self) -> Vec<(Position, String)> {
         std::mem::take(&mut self.replaced_references)
     }

@@ -93,7 +93,7 @@ impl RotationProgress {
 }
 
 /// Describes the rotations that are not finished, each with the next command. A CA that another one of them
-/// signed is left out, because it is deployed and finished with that one.
+/// signed is left out, because it is deployed and finished together with its signer.
 pub(super) fn open_rotations(store: &VarsStore) -> Vec<String> {
     let mut open_rotations: Vec<(&str, Vec<Certificate>, RotationProgress)> = Vec::new();
     for (name, value) in store.iter() {
