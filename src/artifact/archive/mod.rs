@@ -1,5 +1,5 @@
-//! Tar archives, plain or gzip: unpacks untrusted ones, and packs directories reproducibly (equal contents
-//! give equal bytes).
+//! Tar archives, plain, gzip or zstd: unpacks untrusted ones, and packs directories reproducibly (equal
+//! contents give equal bytes).
 //!
 //! Every archive is untrusted. [`unpack_file`] writes into a temporary directory beside the destination. It
 //! renames that directory after all checks, including the digest. After a failure nothing is left.
@@ -22,6 +22,7 @@ mod pack;
 pub mod path;
 mod reader;
 mod unpack;
+mod zstd;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -106,6 +107,8 @@ pub struct Options<'a> {
     pub links: Links,
     /// Selects the entries to write by their path; `None` writes all. Other entries are still checked.
     pub selector: Option<&'a dyn Fn(&Path) -> bool>,
+    /// Accepts an archive in zstd. For layers of images and root file systems.
+    pub accepts_zstd: bool,
     /// Leaves out devices, fifos and sockets instead of refusing the archive. For root file systems.
     pub skips_devices: bool,
     /// Hash algorithms for every file written. Empty for none.
@@ -178,7 +181,7 @@ pub enum ArchiveError {
     /// The archive has no content.
     #[error("it is empty")]
     Empty,
-    /// The file is neither tar nor gzip of tar.
+    /// The file is neither a tar archive nor a compressed one.
     #[error("{0}")]
     NotAnArchive(String),
     /// The compressed data or a header is damaged.

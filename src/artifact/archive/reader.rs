@@ -88,6 +88,7 @@ pub(super) struct Entries<R> {
 pub(super) enum Compression {
     None,
     Gzip,
+    Zstd,
 }
 
 /// Fields that extension headers set for the next entry.
@@ -223,6 +224,7 @@ impl<R: Read> Entries<R> {
         let text = match self.compression {
             Compression::None => "it is not a gzip file and not a tar archive",
             Compression::Gzip => "it is a gzip file, but its content is not a tar archive",
+            Compression::Zstd => "it is a zstd file, but its content is not a tar archive",
         };
         ArchiveError::NotAnArchive(text.into())
     }

@@ -12,7 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
 use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
-use super::{ArchiveError, Attributes, Limits, Links, Options, UnpackedArchive, path, printable};
+use super::{ArchiveError, Attributes, Limits, Links, Options, UnpackedArchive, path, printable, zstd};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::read_ahead::{self, CopyError, MIN_THREAD_BYTES, ReadAhead};
 use base::{Error, Result};
@@ -214,7 +214,7 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
         progress,
         reported_bytes: 0,
     };
-    let (tar, compression) = inflate(reader)?;
+    let (tar, compression) = decompress(reader, true)?;
     let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
     while let Some(entry) = entries.next_entry()? {
         let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
@@ -230,13 +230,21 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
     Ok(None)
 }
 
-/// Returns the tar stream of an archive file, inflated if the file is gzip.
-fn inflate<'a>(mut raw: impl BufRead + 'a) -> Result<(Box<dyn Read + 'a>, Compression), ArchiveError> {
+/// Returns the tar stream of an archive file, decompressed if the file is gzip, or zstd if it is accepted.
+fn decompress<'a>(
+    mut raw: impl BufRead + 'a,
+    accepts_zstd: bool,
+) -> Result<(Box<dyn Read + 'a>, Compression), ArchiveError> {
     let start = raw.fill_buf().map_err(read_error)?;
     match start {
         [] => Err(ArchiveError::Empty),
         [0x1f, 0x8b, ..] => Ok((Box::new(MultiGzDecoder::new(raw)), Compression::Gzip)),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Err(not_supported_error("zstd")),
+        _ if zstd::is_zstd(start) => {
+            if !accepts_zstd {
+                return Err(not_supported_error("zstd"));
+            }
+            Ok((Box::new(zstd::ZstdReader::new(raw)), Compression::Zstd))
+        }
         [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported_error("xz")),
         [b'B', b'Z', b'h', ..] => Err(not_supported_error("bzip2")),
         [b'P', b'K', 3, 4, ..] => Err(not_supported_error("zip")),
@@ -339,7 +347,7 @@ impl<'a> UnpackedTree<'a> {
     /// Unpacks all entries and returns their number.
     fn unpack(&mut self, raw: impl BufRead, packed_bytes: Rc<Cell<u64>>) -> Result<u64, ArchiveError> {
         let limits = self.options.limits;
-        let (tar, compression) = inflate(raw)?;
+        let (tar, compression) = decompress(raw, self.options.accepts_zstd)?;
         let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
         while let Some(entry) = entries.next_entry()? {
             self.add(&entry, entries.data())?;

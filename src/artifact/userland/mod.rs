@@ -214,7 +214,7 @@ fn install_root(tree: &Path, source_name: &str, root: &Path) -> Result<()> {
 
 /// Returns the rules for unpacking. Links are for the userland, which has devices of its own.
 fn options() -> Options<'static> {
-    Options { links: Links::Verbatim, skips_devices: true, ..Options::default() }
+    Options { links: Links::Verbatim, skips_devices: true, accepts_zstd: true, ..Options::default() }
 }
 
 fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Result<()> {

@@ -3,12 +3,23 @@
 use super::setup::{UserlandEnv, release, root};
 use crate::cpi_release::setup::Machine;
 use crate::support::image_registry::{ImageRegistry, USER};
+use crate::support::process::{RunToEnd, prepare};
+use crate::support::tarballs::Tar;
+
+/// Compresses a layer.
+fn zstd(content: &[u8]) -> Vec<u8> {
+    let mut command = prepare("zstd");
+    let output = command.args(["-q", "-c"]).run_with_input(content);
+    assert!(output.status.success(), "zstd (tests/run installs it)");
+    output.stdout
+}
 
 #[test]
 fn image_of_a_registry_is_a_userland() {
     let (machine, registry) = (Machine::new(), ImageRegistry::start());
     let layer = std::fs::read(root()).unwrap();
-    let digest = registry.push("org/jammy", "7", &[&layer]);
+    let upper_layer = zstd(&Tar::default().file("etc/os-release", "ID=testix\nVERSION_ID=8\n").tar());
+    let digest = registry.push("org/jammy", "7", &[&layer, &upper_layer]);
     let host = registry.host();
     let userland = |image: &str, user: &str| {
         UserlandEnv::new(&machine, &release(""), &format!("url: 'oci://{user}{host}/{image}'"))
@@ -36,12 +47,12 @@ fn image_of_a_registry_is_a_userland() {
     drop(registry);
     env.run_info().success();
     let export_run = env.run(&["cache", "export"], &["bundle.tgz"]).success();
-    assert!(export_run.stdout.starts_with("2 downloads and 0 compiled packages exported"), "{export_run:?}");
+    assert!(export_run.stdout.starts_with("3 downloads and 0 compiled packages exported"), "{export_run:?}");
     let world = &env.env.hello.world;
     let other = Machine::new();
     let mut import = world.monopile(["cache", "import", "bundle.tgz"]);
     import.env("XDG_CACHE_HOME", other.path("cache"));
-    assert_eq!(world.finish(import).success().stdout, "2 entries imported\n");
+    assert_eq!(world.finish(import).success().stdout, "3 entries imported\n");
     let user = UserlandEnv::new(&other, &release(""), &format!("url: 'oci://{host}/org/jammy@{digest}'"));
     user.run_info().success();
 }
