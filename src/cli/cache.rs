@@ -108,11 +108,11 @@ struct SideArgs {
 
 impl CacheArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let storage = || shared_cache::storage(&session.globals, &session.redactor);
+        let open_storage = || shared_cache::open_storage(&session.globals, &session.redactor);
         let prints_json = session.globals.prints_json();
         match self.command {
             CacheCommand::List { side } if side.is_shared => {
-                let entries = artifact::shared_cache::list(&*storage()?)?;
+                let entries = artifact::shared_cache::list(&*open_storage()?)?;
                 match prints_json {
                     true => CommandResult::json(&entries),
                     false => Ok(text_output(shared_entries_table(&entries, &session.layout()))),
@@ -128,7 +128,7 @@ impl CacheArgs {
             CacheCommand::Prune { unused, all, side } => {
                 let age = if all { Duration::ZERO } else { unused };
                 let removal = match side.is_shared {
-                    true => artifact::shared_cache::prune(&*storage()?, age)?,
+                    true => artifact::shared_cache::prune(&*open_storage()?, age)?,
                     false => cache::prune(&session.cache_dir()?, age)?,
                 };
                 match prints_json {
@@ -140,7 +140,7 @@ impl CacheArgs {
                 let verification = match side.is_shared {
                     true => {
                         let keys = shared_cache::trusted_keys(&session.globals)?;
-                        artifact::shared_cache::verify(&*storage()?, &keys)?
+                        artifact::shared_cache::verify(&*open_storage()?, &keys)?
                     }
                     false => {
                         let directory = session.cache_dir()?;

@@ -54,7 +54,7 @@ impl CloudCheckArgs {
     /// Lists problems (`--report`), or repairs them as the operator or `--auto` decides. Problems that stay
     /// are an error, unless the operator chose so on a terminal.
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        session.keep_log("cloud-check");
+        session.begin_log("cloud-check");
         let (deploy, prepared_run) = self.replacement.prepare(session, "cloud-check")?;
         let history = env_vars::HISTORY.path().ok();
         let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout, history };

@@ -42,7 +42,7 @@ impl CreateEnvArgs {
         });
         let plan = plan.transpose()?;
         session.name_manifest(self.deploy.manifest());
-        session.keep_log("create-env");
+        session.begin_log("create-env");
         let (request, prepared_run) = self.deploy.prepare(session)?;
         let result = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
         // The first step of a saved plan makes it outdated.

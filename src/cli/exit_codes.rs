@@ -4,14 +4,14 @@
 use clap::Command;
 
 use super::scope::CommandSet::{self, In};
-use super::scope::{CACHE, Names, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
+use super::scope::{CACHE, CommandNames, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
 use base::exit_code;
 
 /// An exit code, or several, with their meaning.
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(Names, &[ExitCodeMeaning]); 18] = [
+const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 18] = [
     (
         &["create-env"],
         &[
@@ -137,7 +137,7 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
 
 /// The commands that ask questions of their own, besides those with `--power-off`. A problem that remains
 /// after the questions of `cloud-check` has another exit code.
-const ASKING: Names = &[
+const ASKING: CommandNames = &[
     "baremetal node delete",
     "baremetal node undeploy",
     "create-env",
@@ -162,22 +162,22 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let has_option = |option: &str| {
         command.get_arguments().any(|arg| !arg.is_hide_set() && arg.get_long() == Some(option))
     };
-    let is = |names: &[&str]| is_in(names, path);
+    let is_one_of = |names: &[&str]| is_in(names, path);
     let can_end_with = |code: &str| match code {
-        "3" => !is(&["cache list", "cache prune", "completion"]),
-        "4" => has_option("wait-for-lock") || is(&["cache prune"]),
+        "3" => !is_one_of(&["cache list", "cache prune", "completion"]),
+        "4" => has_option("wait-for-lock") || is_one_of(&["cache prune"]),
         "5" => has_option("insecure-agent"),
-        "6" => is(&["status", "cloud-check", "state verify"]),
-        "7" => is(&["plan"]),
-        "130, 143" => has_option("vars-exec") || is(&["cache import", "state backup", "state forget"]),
+        "6" => is_one_of(&["status", "cloud-check", "state verify"]),
+        "7" => is_one_of(&["plan"]),
+        "130, 143" => has_option("vars-exec") || is_one_of(&["cache import", "state backup", "state forget"]),
         _ => true,
     };
     let own_codes =
-        OWN_EXIT_CODES.iter().filter(|(names, _)| is(names)).flat_map(|(_, codes)| *codes).copied();
+        OWN_EXIT_CODES.iter().filter(|(names, _)| is_one_of(names)).flat_map(|(_, codes)| *codes).copied();
     let narrow_meanings =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupt_code = (!has_option("wait-for-lock")).then_some(("130, 143", INTERRUPT_MEANING));
-    let usage_code = match (is(ASKING) || has_option("power-off"), has_option("env-file")) {
+    let usage_code = match (is_one_of(ASKING) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
         (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
         (false, false) => Some(("2", "the command line is wrong")),

@@ -161,7 +161,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     // clap writes "tip" where other errors have "hint".
     let styled_text = error.render();
     let text = plain_numbers(&base::text::clean(&styled_text.to_string())).replace("\n  tip: ", "\n  hint: ");
-    let text = with_help_of(&text, command);
+    let text = replace_help_line(&text, command);
     if is_json {
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
@@ -196,7 +196,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
                 let text = plain_numbers(&styled_text.ansi().to_string()).replace("tip:\x1b", "hint:\x1b");
-                with_help_of(&text, command)
+                replace_help_line(&text, command)
             }
             _ => text,
         };
@@ -207,7 +207,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
 }
 
 /// Replaces clap's last line, which names an option, with a command that can be pasted.
-fn with_help_of(text: &str, command: &str) -> String {
+fn replace_help_line(text: &str, command: &str) -> String {
     match text.split_once("For more information, try '") {
         Some((before, _)) => format!("{before}For more information: `{command} -h`\n"),
         None => text.to_owned(),
@@ -255,7 +255,10 @@ pub(super) fn output_error(error: std::io::Error) -> base::Error {
 /// hold values of the manifest.
 pub(super) fn install_panic_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
+        let place = panic
+            .location()
+            .map(|location| format!(" at {}:{}", location.file(), location.line()))
+            .unwrap_or_default();
         // Not eprintln!, which would panic again when standard error is closed.
         let _ = writeln!(
             std::io::stderr(),

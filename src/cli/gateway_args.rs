@@ -55,7 +55,7 @@ pub(super) struct GatewayArgs {
     opts: Vec<String>,
 
     #[command(flatten)]
-    agent_wait: AgentTimeoutArgs,
+    timeout_args: AgentTimeoutArgs,
 }
 
 impl GatewayArgs {
@@ -79,7 +79,7 @@ impl GatewayArgs {
         });
         Ok(SshRequest {
             inputs,
-            agent_timeout: self.agent_wait.agent_timeout,
+            agent_timeout: self.timeout_args.agent_timeout,
             route,
             login: login.transpose()?,
             options: self.opts.iter().flat_map(|opts| opts.split_whitespace()).map(str::to_owned).collect(),

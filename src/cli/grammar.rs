@@ -87,10 +87,10 @@ fn describe_commands(is_described: impl Fn(&str) -> bool, is_help_asked: help::I
                 if is_described(command.get_name()) || command.get_all_aliases().any(&is_described) =>
             {
                 // Flattened groups of arguments must not replace the description.
-                let about = Resettable::from(command.get_about().cloned());
+                let description = Resettable::from(command.get_about().cloned());
                 let long_about = Resettable::from(command.get_long_about().cloned());
                 let name = command.get_name().to_owned();
-                let command = describe(command).about(about).long_about(long_about);
+                let command = describe(command).about(description).long_about(long_about);
                 help::with_notes(command, &name, is_help_asked)
             }
             _ => command,

@@ -56,7 +56,7 @@ pub(super) struct EnvironmentWords {
     /// The same for global options.
     global_options: Vec<(&'static str, String)>,
     /// True if an env file that was found names the manifest.
-    is_manifest_found: bool,
+    is_manifest_named: bool,
     /// The words after the program's name, without secrets.
     command_line: Vec<String>,
 }
@@ -75,8 +75,8 @@ impl EnvironmentWords {
         let mut options: Vec<_> = OPTIONS.iter().flat_map(values_of_option).collect();
         let mut manifest = values("manifest").into_iter().next();
         // `vars rotate` takes manifests as options.
-        if let [only] = values("manifests").as_slice() {
-            manifest = Some(only.clone());
+        if let [path] = values("manifests").as_slice() {
+            manifest = Some(path.clone());
         }
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
@@ -84,7 +84,7 @@ impl EnvironmentWords {
             manifest,
             options,
             global_options: GLOBAL_OPTIONS.iter().flat_map(values_of_option).collect(),
-            is_manifest_found: false,
+            is_manifest_named: false,
             command_line: Vec::new(),
         }
     }
@@ -119,14 +119,14 @@ impl EnvironmentWords {
 
     /// Notes that an env file that was found names the manifest.
     pub(super) fn with_found_manifest(mut self) -> Self {
-        self.is_manifest_found = true;
+        self.is_manifest_named = true;
         self
     }
 
     /// Completes every command in a text that lacks its manifest.
     pub(super) fn complete(&self, text: &str) -> String {
         let is_empty = self.manifest.is_none() && self.options.is_empty() && self.global_options.is_empty();
-        let is_complete = is_empty && !self.is_manifest_found && !text.contains(SAME_COMMAND);
+        let is_complete = is_empty && !self.is_manifest_named && !text.contains(SAME_COMMAND);
         if is_complete || !text.contains(PROGRAM) {
             return text.to_owned();
         }
@@ -137,7 +137,7 @@ impl EnvironmentWords {
             complete_text.push_str(PROGRAM);
             let complete_part = match part.strip_prefix(SAME_COMMAND) {
                 Some(rest) => Some(self.same_command(rest)),
-                None => self.with_words(&grammar, part),
+                None => self.complete_command(&grammar, part),
             };
             complete_text.push_str(&complete_part.unwrap_or_else(|| part.to_owned()));
         }
@@ -151,17 +151,18 @@ impl EnvironmentWords {
         let option_words: Vec<&str> = options.split_whitespace().collect();
         let mut words = self.command_line.clone();
         let double_dash = words.iter().position(|word| word == "--");
-        let words_for_program = double_dash.map(|at| words.split_off(at)).unwrap_or_default();
+        let words_for_program = double_dash.map(|index| words.split_off(index)).unwrap_or_default();
         for (index, option) in option_words.iter().enumerate().filter(|(_, word)| word.starts_with("--")) {
             if REPEATABLE.contains(option) {
                 continue;
             }
             let has_value = option_words.get(index + 1).is_some_and(|next| !next.starts_with("--"));
             let with_value = format!("{option}=");
-            while let Some(at) = words.iter().position(|word| word == option || word.starts_with(&with_value))
+            while let Some(index) =
+                words.iter().position(|word| word == option || word.starts_with(&with_value))
             {
-                let count = if has_value && words[at] == *option { 2 } else { 1 };
-                words.drain(at..(at + count).min(words.len()));
+                let count = if has_value && words[index] == *option { 2 } else { 1 };
+                words.drain(index..(index + count).min(words.len()));
             }
         }
         let line: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
@@ -182,19 +183,19 @@ impl EnvironmentWords {
     }
 
     /// Completes a text that begins with the words of a command. Returns `None` if it needs nothing.
-    fn with_words(&self, grammar: &Command, text: &str) -> Option<String> {
+    fn complete_command(&self, grammar: &Command, text: &str) -> Option<String> {
         let command_end = text.find('`').unwrap_or(text.len());
-        let (mut command, mut at) = (grammar, 0);
-        while let Some((word, subcommand)) =
-            first_word(&text[at..command_end]).and_then(|word| Some((word, command.find_subcommand(word)?)))
+        let (mut command, mut words_end) = (grammar, 0);
+        while let Some((word, subcommand)) = first_word(&text[words_end..command_end])
+            .and_then(|word| Some((word, command.find_subcommand(word)?)))
         {
-            (command, at) = (subcommand, at + word.len());
-            if !text[at..command_end].starts_with(' ') {
+            (command, words_end) = (subcommand, words_end + word.len());
+            if !text[words_end..command_end].starts_with(' ') {
                 break;
             }
-            at += 1;
+            words_end += 1;
         }
-        let rest = text[at..command_end].trim_start();
+        let rest = text[words_end..command_end].trim_start();
         let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
         // `cpi call` takes the manifest as the first of its words.
         let takes_manifest = takes("manifest") || takes("words");
@@ -205,12 +206,13 @@ impl EnvironmentWords {
             let store = self.vars_store()?;
             return Some(format!(
                 "{} {}{rest}{}",
-                text[..at].trim_end(),
+                text[..words_end].trim_end(),
                 shell_word(&store),
                 &text[command_end..]
             ));
         }
-        if at == 0 || rest.contains("--help") || !(takes_manifest || takes("state") || takes("store")) {
+        if words_end == 0 || rest.contains("--help") || !(takes_manifest || takes("state") || takes("store"))
+        {
             return None;
         }
         // Only after a command in backticks is its end known.
@@ -230,7 +232,7 @@ impl EnvironmentWords {
         words.extend(match &self.manifest {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
             // An env file names the manifest.
-            None if self.is_manifest_found
+            None if self.is_manifest_named
                 || self.options.iter().any(|(option, _)| *option == "env-file") =>
             {
                 None
@@ -241,7 +243,7 @@ impl EnvironmentWords {
             words.push(format!("--{option} {}", shell_word(value)));
         }
         let rest = after_manifest.unwrap_or(rest).trim_start();
-        words.insert(0, text[..at].trim_end().to_owned());
+        words.insert(0, text[..words_end].trim_end().to_owned());
         words.extend((!rest.is_empty()).then(|| rest.to_owned()));
         let command = words.join(" ").replace(" ,", ",");
         Some(format!("{command}{extra_options}{}", &text[command_end..]))

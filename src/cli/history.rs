@@ -42,7 +42,7 @@ impl HistoryArgs {
         match session.globals.prints_json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
-                if let Some(missing) = self.selection.missing_manifest() {
+                if let Some(missing) = self.selection.missing_manifest_error() {
                     session.reporter.note(missing.to_string());
                 }
                 Ok(CommandResult::Output(no_runs_text(state.as_deref()).into_bytes()))
@@ -117,7 +117,9 @@ fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
             lines.push(format!("  Plan: {}", base::text::clean(&plan.headline)));
             let steps = plan.steps.iter().enumerate();
             lines.extend(
-                steps.map(|(at, step)| format!("    {}. {}", at + 1, base::text::clean(&step.description))),
+                steps.map(|(index, step)| {
+                    format!("    {}. {}", index + 1, base::text::clean(&step.description))
+                }),
             );
         }
         lines.extend(record.end.iter().flat_map(|end| &end.stages).map(|stage| {
@@ -140,12 +142,12 @@ fn duration(milliseconds: u64) -> String {
 /// Formats the time since a start in RFC 3339, such as `3 min ago`.
 pub(super) fn age(start: &str, now: OffsetDateTime) -> String {
     let Ok(start_time) = OffsetDateTime::parse(start, &Rfc3339) else { return start.to_owned() };
-    let since = now - start_time;
-    match since.whole_minutes() {
+    let elapsed = now - start_time;
+    match elapsed.whole_minutes() {
         ..1 => "just now".to_owned(),
         minutes @ 1..60 => format!("{minutes} min ago"),
-        60..2880 => format!("{} h ago", since.whole_hours()),
-        _ => format!("{} days ago", since.whole_days()),
+        60..2880 => format!("{} h ago", elapsed.whole_hours()),
+        _ => format!("{} days ago", elapsed.whole_days()),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandR
     let layout = session.layout();
     let [release, jobs, packages] = tables;
     let texts = [("release", release), ("job", jobs), ("package", packages)].map(|(kind, source)| {
-        let mut table = Table::of_kind(kind, source.header);
+        let mut table = Table::for_kind(kind, source.header);
         source.rows.into_iter().for_each(|row| table.row(row));
         table.print(&layout)
     });

@@ -15,7 +15,7 @@ pub(super) struct JobsArgs {
     vm: VmArgs,
 
     #[command(flatten)]
-    agent_wait: AgentTimeoutArgs,
+    timeout_args: AgentTimeoutArgs,
 }
 
 impl JobsArgs {
@@ -27,8 +27,8 @@ impl JobsArgs {
     ) -> Result<(deploy::JobsRequest, PreparedRun)> {
         let (state, inputs) = self.vm.inputs()?;
         session.name_manifest(&self.vm.manifest.manifest);
-        session.keep_log(command);
+        session.begin_log(command);
         let prepared_run = self.vm.prepare_run(session, state)?;
-        Ok((deploy::JobsRequest { inputs, agent_timeout: self.agent_wait.agent_timeout }, prepared_run))
+        Ok((deploy::JobsRequest { inputs, agent_timeout: self.timeout_args.agent_timeout }, prepared_run))
     }
 }

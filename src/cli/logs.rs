@@ -76,7 +76,7 @@ pub(super) struct LogsArgs {
     out: Option<PathBuf>,
 
     #[command(flatten)]
-    agent_wait: AgentTimeoutArgs,
+    timeout_args: AgentTimeoutArgs,
 }
 
 impl LogsArgs {
@@ -87,7 +87,7 @@ impl LogsArgs {
         let console = ConsoleRequest { inputs: inputs.clone(), lines: self.num, follow: self.follow };
         let request = LogsRequest {
             inputs,
-            agent_timeout: self.agent_wait.agent_timeout,
+            agent_timeout: self.timeout_args.agent_timeout,
             origins: self.origins(),
             jobs: self.jobs()?,
             filters: self.filters()?,

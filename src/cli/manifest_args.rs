@@ -112,7 +112,7 @@ impl ManifestOptions {
             ..Inputs::default()
         };
         if let Some(file) = self.env_file.file() {
-            file.add_below(&mut inputs);
+            file.insert_into(&mut inputs);
         }
         Sources::check_arguments(&inputs)?;
         Ok(inputs)

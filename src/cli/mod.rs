@@ -105,7 +105,7 @@ pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use exit_codes::ExitCodeMeaning;
 pub use help::{
-    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, Topic, sections,
+    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, Topic, sections,
     takes_duration,
 };
 pub use manifest_args::ManifestArgs;
@@ -460,7 +460,7 @@ impl Command {
             is_stdout_reserved: self.reserves_stdout(),
             shows_progress: self.shows_progress(),
             prints_stages: !self.reserves_stdout() || self.runs_long(),
-            may_keep_log: self.changes_environment(),
+            may_begin_log: self.changes_environment(),
             ends_by_signal: matches!(
                 self,
                 Command::Status(_) | Command::Logs(_) | Command::Ssh(_) | Command::Scp(_)
@@ -483,13 +483,13 @@ impl Command {
         }
     }
 
-    /// Returns true for `--dry-run`.
+    /// Returns true for `create-env --dry-run`, the only form of the command that reserves standard output.
     fn is_dry_run(&self) -> bool {
         matches!(self, Command::CreateEnv(args) if args.0.reserves_stdout())
     }
 
     /// Returns true if the command can change an environment. Only such a command can begin a log, with
-    /// [`Session::keep_log`].
+    /// [`Session::begin_log`].
     fn changes_environment(&self) -> bool {
         matches!(
             self,
@@ -610,7 +610,7 @@ fn run() -> ExitCode {
         }
         Some(Err(error)) => {
             let error = bosh_only_commands::explain_bosh_only_command(error);
-            return finish::print_clap_error(&error, &format!("monopile {}", help::HELP.0), false);
+            return finish::print_clap_error(&error, &format!("monopile {}", help::HELP_COMMAND.0), false);
         }
         None => {}
     }
@@ -637,7 +637,10 @@ fn run() -> ExitCode {
         }
         CommandLine::Refused(error) => {
             let (name, command) = help::named_command(&grammar, &args);
-            let error = suggestions::improve(bosh_only_commands::explain_bosh_only_command(error), command);
+            let error = suggestions::replace_suggestions(
+                bosh_only_commands::explain_bosh_only_command(error),
+                command,
+            );
             let grammar = suggestions::with_usage(grammar.clone());
             let error = suggestions::show_usage(error, help::named_command(&grammar, &args).1);
             let is_json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
@@ -651,10 +654,10 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(command) {
         return finish::print_clap_error(&error, &name, false);
     }
-    let misread = suggestions::misread_manifest(&args, environment_words.manifest(), command);
+    let misread_error = suggestions::misread_manifest_error(&args, environment_words.manifest(), command);
     let environment_words = environment_words.with_command_line(&args);
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
-    let result = misread.map_or(remarks, Err).and_then(|remarks| {
+    let result = misread_error.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
         let path = name.split_once(' ').map_or("", |(_, path)| path);
         encryption::load_keys(&cli.globals, |option| scope::has_effect(option, command, path))?;

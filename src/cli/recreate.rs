@@ -20,7 +20,7 @@ pub(super) struct RecreateArgs {
 
 impl RecreateArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        session.keep_log("recreate");
+        session.begin_log("recreate");
         let (mut request, prepared_run) = self.replacement.prepare(session, "recreate")?;
         request.snapshot = self.snapshot.policy();
         deploy::recreate(&request, &prepared_run.run).map(CommandResult::Summary)

@@ -23,7 +23,7 @@ const MAX_RECORDED_STAGES: usize = 500;
 /// Writes the record of this run, from its events. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub(super) struct RunRecorder {
-    running: Arc<Mutex<Option<OpenRunRecord>>>,
+    open_run: Arc<Mutex<Option<OpenRunRecord>>>,
     progress: Arc<Mutex<RunProgress>>,
     redactor: Redactor,
 }
@@ -80,7 +80,7 @@ fn fail(step: &mut StartedStep, is_applied: bool) {
 
 impl RunRecorder {
     pub(super) fn new(redactor: Redactor) -> Self {
-        RunRecorder { running: Arc::default(), progress: Arc::default(), redactor }
+        RunRecorder { open_run: Arc::default(), progress: Arc::default(), redactor }
     }
 
     /// Begins the record, unless it has begun.
@@ -92,9 +92,9 @@ impl RunRecorder {
         log: Option<&Path>,
     ) -> Result<()> {
         self.progress().state = Some(state.display().to_string());
-        let mut running = self.running();
-        if running.is_none() {
-            *running = Some(history::begin(directory, command, state, log)?);
+        let mut open_run = self.open_run();
+        if open_run.is_none() {
+            *open_run = Some(history::begin(directory, command, state, log)?);
         }
         Ok(())
     }
@@ -107,15 +107,15 @@ impl RunRecorder {
         summary: &str,
         was_declined: bool,
     ) -> Result<()> {
-        let running = self.running();
-        let Some(running) = running.as_ref() else { return Ok(()) };
+        let open_run = self.open_run();
+        let Some(open_run) = open_run.as_ref() else { return Ok(()) };
         let stages = self.finished_stages().into_iter().map(|stage| RecordedStage {
             name: self.redact(&stage.name),
             depth: stage.depth,
             outcome: stage.outcome.to_owned(),
             elapsed_ms: u64::try_from(stage.elapsed.as_millis()).unwrap_or(u64::MAX),
         });
-        running.finish(RunEnd {
+        open_run.finish(RunEnd {
             exit_code,
             elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
             summary: self.redact(summary),
@@ -170,15 +170,15 @@ impl RunRecorder {
             reason: self.redact(&planned_step.reason),
         };
         let plan = RecordedPlan { headline: self.redact(headline), steps: steps.iter().map(step).collect() };
-        if let Some(running) = self.running().as_mut() {
-            let _ = running.record_plan(plan);
+        if let Some(open_run) = self.open_run().as_mut() {
+            let _ = open_run.record_plan(plan);
         }
     }
 
     /// Records that a step begins. A failure is ignored as in [`Self::record_plan`].
     fn record_step(&self) {
-        if let Some(running) = self.running().as_mut() {
-            let _ = running.record_step();
+        if let Some(open_run) = self.open_run().as_mut() {
+            let _ = open_run.record_step();
         }
     }
 
@@ -204,13 +204,15 @@ impl RunRecorder {
                         elapsed: Duration::ZERO,
                         usual_duration: *usual_duration,
                     };
-                    let at = progress.end_of(*parent);
-                    progress.recorded_stages.insert(at, (*id, stage));
+                    let index = progress.end_of(*parent);
+                    progress.recorded_stages.insert(index, (*id, stage));
                 }
             }
             Event::StageFinished { id, outcome, elapsed } => {
-                let Some(at) = progress.open_stages.iter().position(|(open, _)| open == id) else { return };
-                let (_, depth) = progress.open_stages.swap_remove(at);
+                let Some(index) = progress.open_stages.iter().position(|(open, _)| open == id) else {
+                    return;
+                };
+                let (_, depth) = progress.open_stages.swap_remove(index);
                 progress.record_outcome(depth, outcome);
                 if let Some((_, stage)) = progress.recorded_stages.iter_mut().find(|(stage, _)| stage == id) {
                     (stage.outcome, stage.elapsed) = (outcome.word(), *elapsed);
@@ -233,8 +235,8 @@ impl RunRecorder {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<OpenRunRecord>> {
-        self.running.lock()
+    fn open_run(&self) -> MutexGuard<'_, Option<OpenRunRecord>> {
+        self.open_run.lock()
     }
 
     fn progress(&self) -> MutexGuard<'_, RunProgress> {

@@ -6,12 +6,12 @@ use clap::Command;
 use CommandSet::{In, NotIn};
 
 /// Names of commands, and of groups of commands.
-pub(super) type Names = &'static [&'static str];
+pub(super) type CommandNames = &'static [&'static str];
 
 /// A set of commands, described by lists of names.
 pub(super) enum CommandSet {
-    In(&'static [Names]),
-    NotIn(&'static [Names]),
+    In(&'static [CommandNames]),
+    NotIn(&'static [CommandNames]),
 }
 
 impl CommandSet {
@@ -47,10 +47,10 @@ pub(super) fn is_in(names: &[&str], path: &str) -> bool {
 }
 
 /// The commands on the cache that have no environment.
-pub(super) const CACHE: Names = &["cache import", "cache list", "cache prune", "cache verify"];
+pub(super) const CACHE: CommandNames = &["cache import", "cache list", "cache prune", "cache verify"];
 
 /// The commands without an environment, besides those in [`CACHE`].
-pub(super) const WITHOUT_ENVIRONMENT: Names = &[
+pub(super) const WITHOUT_ENVIRONMENT: CommandNames = &[
     "completion",
     "cpi replay",
     "example",
@@ -65,11 +65,11 @@ pub(super) const WITHOUT_ENVIRONMENT: Names = &[
 ];
 
 /// `state show`, and its short forms.
-pub(super) const STATE_VIEWS: Names = &["disks", "snapshots", "state show", "stemcells"];
+pub(super) const STATE_VIEWS: CommandNames = &["disks", "snapshots", "state show", "stemcells"];
 
 /// The commands that download and compile nothing, besides those in [`WITHOUT_ENVIRONMENT`] and
 /// [`STATE_VIEWS`].
-const WITHOUT_ARTIFACTS: Names = &[
+const WITHOUT_ARTIFACTS: CommandNames = &[
     "attach-disk",
     "baremetal",
     "history",
@@ -86,7 +86,7 @@ const WITHOUT_ARTIFACTS: Names = &[
 ];
 
 /// The commands that keep nothing in the cache directory.
-const WITHOUT_CACHE: Names = &[
+const WITHOUT_CACHE: CommandNames = &[
     "baremetal",
     "completion",
     "cpi replay",
@@ -100,7 +100,7 @@ const WITHOUT_CACHE: Names = &[
 ];
 
 /// The commands whose output is the same with `--json`.
-const WITHOUT_JSON: Names = &[
+const WITHOUT_JSON: CommandNames = &[
     "completion",
     "cpi replay",
     "render",
@@ -114,7 +114,7 @@ const WITHOUT_JSON: Names = &[
 
 /// The commands that change neither a state nor a vars store, besides [`STATE_VIEWS`], and take no lock of
 /// the state. `state verify` changes nothing either, but takes the lock.
-const READ_ONLY: Names = &[
+const READ_ONLY: CommandNames = &[
     "cache export",
     "cpi call",
     "cpi info",
@@ -133,7 +133,7 @@ const READ_ONLY: Names = &[
 ];
 
 /// The commands for which `--json=bosh` prints the document of the bosh CLI.
-pub(super) const BOSH_JSON: Names = &[
+pub(super) const BOSH_JSON: CommandNames = &[
     "create-env",
     "delete-env",
     "inspect-local-release",

@@ -45,8 +45,8 @@ fn copy_action(paths: &[String], recursive: bool) -> Result<SshAction> {
             .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
     }
     match paths.split_last() {
-        Some((to, from)) if !from.is_empty() => {
-            Ok(SshAction::Copy { recursive, sources: from.to_vec(), target: to.clone() })
+        Some((target, sources)) if !sources.is_empty() => {
+            Ok(SshAction::Copy { recursive, sources: sources.to_vec(), target: target.clone() })
         }
         _ => Err(Error::usage("scp needs a source and a destination")
             .with_hint("for example: `monopile scp bosh.yml :/var/vcap/sys/log/syslog .`")),

@@ -36,8 +36,8 @@ pub(super) struct OutputMode {
     pub(super) shows_progress: bool,
     /// True if the command prints the stages of a long run on standard error.
     pub(super) prints_stages: bool,
-    /// True if the command can change an environment. Only then can [`Session::keep_log`] begin a log.
-    pub(super) may_keep_log: bool,
+    /// True if the command can change an environment. Only then can [`Session::begin_log`] begin a log.
+    pub(super) may_begin_log: bool,
     /// True if a signal is the usual end of the command.
     pub(super) ends_by_signal: bool,
 }
@@ -71,7 +71,7 @@ pub(super) struct PreparedRun {
 
 impl Drop for PreparedRun {
     fn drop(&mut self) {
-        // Some of the files are in the scratch directory.
+        // Uploads read files in the scratch directory, so they end before it is removed.
         self.run.shared_cache.finish();
         // A CPI that still runs may read an image in the directory.
         if self.run.left_cpi_running.load(Ordering::SeqCst) {
@@ -105,7 +105,7 @@ impl Session {
             prints_stages: output_mode.prints_stages,
         };
         let renderer = ui::renderer(options, redactor.clone());
-        let log = output_mode.may_keep_log.then(|| RunLog::new(redactor.clone()));
+        let log = output_mode.may_begin_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let renderer_sink = match &log {
             Some(log) => Arc::new(LoggingSink { log: log.clone(), next: renderer.sink() }),
@@ -163,24 +163,24 @@ impl Session {
 
     /// Begins the log of this run. Call it after the arguments were checked. If it fails, the run continues
     /// without a log.
-    pub(super) fn keep_log(&self, command: &str) {
+    pub(super) fn begin_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
         if let Err(error) = env_vars::LOGS.path().and_then(|directory| log.open(&directory, command)) {
-            self.reporter.warn(format!("this run has no log: {}", with_hints(&error)));
+            self.reporter.warn(format!("this run has no log: {}", error_text(&error)));
         }
         log.path().into_iter().for_each(|path| self.exempt_path(path));
     }
 
     /// Begins the record of a run that has a log. If it fails, the run continues without a record.
-    fn keep_record(&self, state: &Storage) {
+    fn begin_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let result = env_vars::HISTORY.path().and_then(|directory| {
             self.recorder.begin(&directory, command, &state.resolve_links()?.path_or_url(), log)
         });
         if let Err(error) = result {
-            self.reporter.warn(format!("this run is missing in the history: {}", with_hints(&error)));
+            self.reporter.warn(format!("this run is missing in the history: {}", error_text(&error)));
         }
     }
 
@@ -241,7 +241,7 @@ impl Session {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
         let _ = self.signals.set(signals.clone());
         let state = self.storage_with(&state, interrupt_check(&signals))?;
-        self.keep_record(&state);
+        self.begin_record(&state);
         let cache = self.cache_dir()?;
         let cache_in_use = Cache::open(&cache)?;
         let mut scratch = Scratch::new(&cache)?;
@@ -378,7 +378,7 @@ impl Session {
 }
 
 /// Returns an error with its causes and hints, as the text of a warning.
-fn with_hints(error: &Error) -> String {
+fn error_text(error: &Error) -> String {
     let causes = error.chain().join(": ");
     error.hints().iter().fold(causes, |text, hint| format!("{text}; {hint}"))
 }

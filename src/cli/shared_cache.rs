@@ -62,7 +62,7 @@ fn url(globals: &Globals) -> Option<&str> {
 }
 
 /// Opens the storage of the shared cache that the options name, for commands on the cache itself.
-pub(super) fn storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn SharedStorage>> {
+pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn SharedStorage>> {
     let url = url(globals).ok_or_else(|| {
         Error::usage("no shared cache is given").with_hint("name its URL with --cache, or in MONOPILE_CACHE")
     })?;

@@ -48,7 +48,7 @@ impl StateSelectionArgs {
     }
 
     /// Returns the error for a named manifest that does not exist, for commands that need only its state.
-    pub(super) fn missing_manifest(&self) -> Option<Error> {
+    pub(super) fn missing_manifest_error(&self) -> Option<Error> {
         let manifest =
             self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
         let path = paths::expand(manifest, paths::home().as_deref());
@@ -67,7 +67,7 @@ impl StateSelectionArgs {
     /// Begins a run that changes the state.
     pub(super) fn prepare_run(&self, session: &Session, command: &str) -> Result<PreparedRun> {
         let path = self.path()?;
-        session.keep_log(command);
+        session.begin_log(command);
         let mut prepared_run = session.prepare_run(path, None, false)?;
         self.state.apply(&mut prepared_run.run);
         Ok(prepared_run)

@@ -26,7 +26,7 @@ use engine::inspection::{
 use engine::state::{State, Storage, SuspectGroup};
 
 /// The arguments that are about one environment, by id, in addition to [`MANIFEST_OPTIONS`].
-const OF_ONE: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
+const SINGLE_ENVIRONMENT_ARGS: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
 
 /// The number of remaining days at which a certificate is marked.
 const EXPIRES_SOON_DAYS: i64 = 30;
@@ -48,7 +48,7 @@ pub(super) struct StatusArgs {
     /// An environment is a directory with an env file .monopile.yml, which must be trusted. The exit code is
     /// the highest of all.
     #[arg(long, value_name = "DIR|URL", value_hint = ValueHint::DirPath, 
-          conflicts_with_all = OF_ONE.into_iter().chain(MANIFEST_OPTIONS))]
+          conflicts_with_all = SINGLE_ENVIRONMENT_ARGS.into_iter().chain(MANIFEST_OPTIONS))]
     all: Option<PathBuf>,
 
     #[command(flatten)]
@@ -261,7 +261,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     ];
     sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
     if !status.runs.is_empty() {
-        let mut table = Table::of_kind("run", ["Last runs", "Command", "Took", "Result"]);
+        let mut table = Table::for_kind("run", ["Last runs", "Command", "Took", "Result"]);
         for recorded_run in &status.runs {
             let age = history::age(&recorded_run.record.started_at, OffsetDateTime::now_utc());
             table.row([
@@ -302,14 +302,14 @@ fn cpi_note(cpi: Option<&str>) -> String {
 fn agent(status: &Status) -> String {
     let agent = &status.agent;
     let id = agent.id.as_ref().map(|id| format!("  id\u{a0}{id}")).unwrap_or_default();
-    let at = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
+    let address_note = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
-        AgentAnswers::Yes => format!("answers{at}{id}"),
+        AgentAnswers::Yes => format!("answers{address_note}{id}"),
         AgentAnswers::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
         AgentAnswers::No if agent.is_silent => format!("NO ANSWER: {problem}"),
         AgentAnswers::No => format!("NOT USABLE: {problem}"),
-        AgentAnswers::Foreign => format!("NOT USABLE{at}: {problem}"),
+        AgentAnswers::Foreign => format!("NOT USABLE{address_note}: {problem}"),
         AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),
         AgentAnswers::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }
@@ -324,11 +324,11 @@ fn load(vitals: &Value) -> String {
     parts.extend((!averages.is_empty()).then(|| averages.join(" ")));
     let cpu = [("user", "/cpu/user"), ("sys", "/cpu/sys"), ("wait", "/cpu/wait")];
     let cpu: Vec<String> =
-        cpu.iter().filter_map(|(name, at)| Some(format!("{name} {}%", text(at)?))).collect();
+        cpu.iter().filter_map(|(name, pointer)| Some(format!("{name} {}%", text(pointer)?))).collect();
     parts.extend((!cpu.is_empty()).then(|| format!("CPU {}", cpu.join(" "))));
-    for (name, at) in [("memory", "/mem"), ("swap", "/swap")] {
-        let kb: Option<u64> = text(&format!("{at}/kb")).and_then(|kb| kb.parse().ok());
-        if let (Some(percent), Some(kb)) = (text(&format!("{at}/percent")), kb) {
+    for (name, pointer) in [("memory", "/mem"), ("swap", "/swap")] {
+        let kb: Option<u64> = text(&format!("{pointer}/kb")).and_then(|kb| kb.parse().ok());
+        if let (Some(percent), Some(kb)) = (text(&format!("{pointer}/percent")), kb) {
             let size = base::text::bytes(kb.saturating_mul(1024)).replace(' ', "\u{a0}");
             parts.push(format!("{name} {percent}%\u{a0}({size})"));
         }
@@ -342,7 +342,7 @@ fn load(vitals: &Value) -> String {
 }
 
 fn processes(status: &Status) -> Option<Table> {
-    let mut table = Table::of_kind("process", ["Process", "State", "Uptime", "Memory", "CPU"]);
+    let mut table = Table::for_kind("process", ["Process", "State", "Uptime", "Memory", "CPU"]);
     for process in &status.processes {
         let uptime = process.uptime_seconds.map(|seconds| base::text::duration(Duration::from_secs(seconds)));
         let memory = process.memory_kb.map(|kb| {
@@ -365,7 +365,7 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
         true => vec!["Disk", "Size", "In use", "State", "Used", "Hint"],
         false => vec!["Disk", "Size", "In use", "State", "Used"],
     };
-    let mut table = Table::of_kind("disk", header);
+    let mut table = Table::for_kind("disk", header);
     for disk in &status.disks {
         let state = match (disk.exists, disk.is_mounted) {
             (PresenceStatus::No, Some(true)) => "mounted, NOT FOUND BY THE CPI",
@@ -394,7 +394,7 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
 }
 
 fn networks(status: &Status) -> Option<Table> {
-    let mut table = Table::of_kind("network", ["Network", "Type", "Address", "Netmask", "Gateway"]);
+    let mut table = Table::for_kind("network", ["Network", "Type", "Address", "Netmask", "Gateway"]);
     for network in &status.networks {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
         table.row([
@@ -410,7 +410,7 @@ fn networks(status: &Status) -> Option<Table> {
 
 /// Lists the certificates that expire in less than this number of days.
 fn certificates(status: &Status, max_days: i64) -> Option<Table> {
-    let mut table = Table::of_kind("certificate", ["Certificate", "Expires", "Expires in"]);
+    let mut table = Table::for_kind("certificate", ["Certificate", "Expires", "Expires in"]);
     let expiring_certificates =
         || status.certificates.iter().filter(|certificate| certificate.days < max_days);
     for certificate in expiring_certificates() {

@@ -41,8 +41,8 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_STATUS_BYTES: usize = 16 << 20;
 /// The number of bytes of standard error that are read, from its end.
 const MAX_ERRORS_BYTES: u64 = 256 << 10;
-/// The time between two checks for signals: 100 ms.
-const SIGNAL_CHECK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The time between two checks for signals.
+const SIGNAL_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// A request for the status of many environments.
 pub(super) struct StatusAllRequest<'a> {
@@ -103,7 +103,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
         true => CommandResult::Output(json_lines(&rows)?),
         false => CommandResult::Output(table(&rows).format_lines(&session.layout()).into_bytes()),
     };
-    Ok(match problem(&rows) {
+    Ok(match problem_error(&rows) {
         Some(error) => output.with_problem(error),
         None => output,
     })
@@ -233,13 +233,13 @@ impl Asker<'_> {
             StatusTarget::Directory(directory) => display_path(directory),
             StatusTarget::State(url) => url.clone(),
             StatusTarget::Unreadable(path, problem) => {
-                return Some(Row::of_problem(path.clone(), problem.clone()));
+                return Some(Row::for_problem(path.clone(), problem.clone()));
             }
         };
         match self.run_status(target) {
             Ok((exit_code, status, errors)) => Some(Row::new(environment, exit_code, &status, &errors)),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => None,
-            Err(error) => Some(Row::of_problem(environment, error.chain().join(": "))),
+            Err(error) => Some(Row::for_problem(environment, error.chain().join(": "))),
         }
     }
 
@@ -309,7 +309,7 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
             let timeout = base::text::duration(ENVIRONMENT_TIMEOUT);
             return Err(Error::failure(format!("no status within {timeout}")));
         }
-        match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&SIGNAL_CHECK)) {
+        match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&SIGNAL_CHECK_INTERVAL)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(read_error(error.into())),
@@ -352,7 +352,7 @@ impl Row {
         }
     }
 
-    fn of_problem(environment: String, problem: String) -> Row {
+    fn for_problem(environment: String, problem: String) -> Row {
         Row {
             environment,
             exit_code: exit_code::ENVIRONMENT,
@@ -394,7 +394,7 @@ fn json_lines(rows: &[Row]) -> Result<Vec<u8>> {
 fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(["Environment", "Code", "VM", "Agent", "Jobs", "Problem"]);
     for row in rows {
-        let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
+        let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
         let agent = match row.agent.as_deref() {
             Some("yes") => "answers",
             Some("no") => "no answer",
@@ -405,9 +405,9 @@ fn table(rows: &[Row]) -> Table {
         table.row([
             row.environment.clone(),
             row.exit_code.to_string(),
-            or_none(&row.vm),
+            or_empty(&row.vm),
             agent.to_owned(),
-            or_none(&row.jobs),
+            or_empty(&row.jobs),
             row.problem.iter().flat_map(|problem| problem.lines()).take(1).collect(),
         ]);
     }
@@ -415,7 +415,7 @@ fn table(rows: &[Row]) -> Table {
 }
 
 /// Returns the error with the highest exit code, if an environment has a problem.
-fn problem(rows: &[Row]) -> Option<Error> {
+fn problem_error(rows: &[Row]) -> Option<Error> {
     let has_problem = |row: &&Row| row.exit_code != exit_code::SUCCESS;
     let count = rows.iter().filter(has_problem).count();
     let worst_row = rows.iter().max_by_key(|row| row.exit_code).filter(has_problem)?;
@@ -427,9 +427,9 @@ fn problem(rows: &[Row]) -> Option<Error> {
         exit_code::DRIFT => ErrorKind::Drift,
         _ => ErrorKind::Failure,
     };
-    let have = if count == 1 { "has" } else { "have" };
+    let verb = if count == 1 { "has" } else { "have" };
     let environments = if rows.len() == 1 { "environment" } else { "environments" };
-    let error = Error::new(kind, format!("{count} of {} {environments} {have} a problem", rows.len()));
+    let error = Error::new(kind, format!("{count} of {} {environments} {verb} a problem", rows.len()));
     Some(error.with_hint(match paths::is_url(Path::new(&worst_row.environment)) {
         true => format!("to see more of one: `monopile status {}`", shell_word(&worst_row.environment)),
         false => {
@@ -443,15 +443,15 @@ mod tests {
     use super::*;
 
     fn row(exit_code: u8) -> Row {
-        Row { exit_code, problem: None, ..Row::of_problem(format!("env-{exit_code}"), String::new()) }
+        Row { exit_code, problem: None, ..Row::for_problem(format!("env-{exit_code}"), String::new()) }
     }
 
     #[test]
     fn highest_exit_code_counts() {
-        assert!(problem(&[row(0), row(0)]).is_none());
+        assert!(problem_error(&[row(0), row(0)]).is_none());
         for (codes, worst) in [(&[0, 1][..], 1), (&[5, 3, 0], 5), (&[2, 6, 5], 6), (&[0, 4], 4), (&[2], 2)] {
             let rows: Vec<Row> = codes.iter().map(|code| row(*code)).collect();
-            let error = problem(&rows).unwrap();
+            let error = problem_error(&rows).unwrap();
             assert_eq!(error.kind().exit_code(), worst);
             assert!(error.hints()[0].contains(&format!("env-{worst}")), "{:?}", error.hints());
         }

@@ -40,7 +40,7 @@ const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force
 
 /// Replaces the suggestions of an error by the one that helps, if any. `command` is the one that the command
 /// line names.
-pub(super) fn improve(mut error: clap::Error, command: &Command) -> clap::Error {
+pub(super) fn replace_suggestions(mut error: clap::Error, command: &Command) -> clap::Error {
     let hint = match error.kind() {
         ErrorKind::InvalidSubcommand => command_hint(&error, command),
         ErrorKind::UnknownArgument => option_hint(&error, command),
@@ -91,12 +91,12 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let given_word = text(error, ContextKind::InvalidSubcommand)?;
     if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == given_word) {
-        return Some(format!("that is a page of the help: `monopile {} {given_word}`", help::HELP.0));
+        return Some(format!("that is a page of the help: `monopile {} {given_word}`", help::HELP_COMMAND.0));
     }
     let names =
         command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
-    let help = (command.get_name() == "monopile").then_some(help::HELP.0);
+    let help = (command.get_name() == "monopile").then_some(help::HELP_COMMAND.0);
     let names: Vec<&str> = names.chain(help).collect();
     let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
@@ -178,7 +178,7 @@ fn form_hint(word: &str) -> Option<String> {
 
 /// Returns the error for a word after an option that takes none, so that the word counts as the manifest, as
 /// in `history -n 5` and `plan --json bosh`.
-pub(super) fn misread_manifest(
+pub(super) fn misread_manifest_error(
     args: &[OsString],
     manifest: Option<&str>,
     command: &Command,
@@ -229,7 +229,7 @@ mod tests {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let grammar = grammar::for_words(&words).args(globals::ignored_args());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
-        improve(error, help::named_command(&grammar, &words).1).to_string()
+        replace_suggestions(error, help::named_command(&grammar, &words).1).to_string()
     }
 
     /// Returns the usage in the error for a command line.

@@ -79,7 +79,7 @@ impl Table {
     }
 
     /// Creates one of several tables of an output. In a pipe, each row begins with `kind`.
-    pub(super) fn of_kind<'h>(kind: &'static str, header: impl IntoIterator<Item = &'h str>) -> Self {
+    pub(super) fn for_kind<'h>(kind: &'static str, header: impl IntoIterator<Item = &'h str>) -> Self {
         Table { kind: Some(kind), ..Table::new(header) }
     }
 
@@ -347,7 +347,7 @@ mod tests {
         let pipe = Layout::new(None, Redactor::default());
         assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
         assert_eq!(pipe.facts(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
-        let mut disks = Table::of_kind("disk", ["CID", "Size"]);
+        let mut disks = Table::for_kind("disk", ["CID", "Size"]);
         disks.row(["d-1".to_owned(), "1 MiB".to_owned()]);
         assert_eq!(disks.print(&pipe), "disk\td-1\t1 MiB\n");
         assert_eq!(disks.print(&on_terminal(80)), "CID  SIZE\nd-1  1 MiB\n");

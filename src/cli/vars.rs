@@ -129,7 +129,7 @@ impl DeclarationArgs {
                 ..Inputs::default()
             };
             if let Some(file) = env_file {
-                file.add_below(&mut inputs);
+                file.insert_into(&mut inputs);
             }
             Sources::check_arguments(&inputs)?;
             Ok(inputs)

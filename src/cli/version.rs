@@ -66,9 +66,9 @@ impl VersionArgs {
                 "url": url,
             }));
         }
-        let at = url.map(|url| format!(": {url}")).unwrap_or_default();
+        let url_note = url.map(|url| format!(": {url}")).unwrap_or_default();
         let text = match is_newer {
-            true => format!("monopile {tag} is available{at}\nThis is {version}.\n"),
+            true => format!("monopile {tag} is available{url_note}\nThis is {version}.\n"),
             false => format!("monopile {version} is the newest release.\n"),
         };
         Ok(CommandResult::Output(text.into_bytes()))

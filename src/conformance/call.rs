@@ -84,7 +84,7 @@ fn finish_call(
     versions: Versions,
 ) -> FinishedCall {
     let raw_answer = raw_answer::read(exchange);
-    let mut problems = raw_answer.unpromised;
+    let mut problems = raw_answer.unmet_expectations;
     problems.extend(raw_answer.problems);
     let (mut has_succeeded, mut info, mut error) = (false, None, None);
     match &raw_answer.content {

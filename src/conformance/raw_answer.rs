@@ -20,7 +20,7 @@ pub struct RawAnswer {
     /// Problems of the form.
     pub problems: Vec<String>,
     /// Expectations of callers, beyond the contract, that the process does not meet.
-    pub unpromised: Vec<String>,
+    pub unmet_expectations: Vec<String>,
 }
 
 /// The content of an answer.
@@ -61,10 +61,10 @@ impl CpiErrorAnswer {
 
 /// Reads the answer of a process.
 pub(super) fn read(exchange: &Exchange) -> RawAnswer {
-    let (mut problems, mut unpromised) = (Vec::new(), Vec::new());
+    let (mut problems, mut unmet_expectations) = (Vec::new(), Vec::new());
     match exchange.end {
         ProcessEnd::Exited(0) => {}
-        ProcessEnd::Exited(status) => unpromised.push(format!(
+        ProcessEnd::Exited(status) => unmet_expectations.push(format!(
             "exit status {status}: `bosh create-env` ignores the answer of a CPI that exits with an error"
         )),
         ProcessEnd::Signalled(signal) => problems.push(format!("killed by signal {signal}")),
@@ -74,7 +74,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
         ProcessEnd::Abandoned => problems.push("still running".to_owned()),
     }
     if exchange.is_held_open {
-        unpromised.push(
+        unmet_expectations.push(
             "another process holds standard output open after the CPI has ended: the director waits for it"
                 .to_owned(),
         );
@@ -82,7 +82,7 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
     let document = find_document(&exchange.stdout, &mut problems);
     let (content, result_beside_error) =
         document.map_or((AnswerBody::Unusable, None), |document| read_content(document, &mut problems));
-    RawAnswer { content, result_beside_error, problems, unpromised }
+    RawAnswer { content, result_beside_error, problems, unmet_expectations }
 }
 
 /// Returns the document on standard output. If there is other text, returns the most likely document in it.
@@ -129,13 +129,14 @@ fn search_document(text: &str) -> Option<Map<String, Value>> {
     /// The maximum number of opening braces to try.
     const MAX_TRIES: usize = 10_000;
     let mut last_document = None;
-    let mut from = 0;
+    let mut search_start = 0;
     for _ in 0..MAX_TRIES {
-        let Some(at) = text[from..].find('{') else { break };
-        let mut documents = serde_json::Deserializer::from_str(&text[from + at..]).into_iter::<Value>();
-        from += at + 1;
+        let Some(offset) = text[search_start..].find('{') else { break };
+        let mut documents =
+            serde_json::Deserializer::from_str(&text[search_start + offset..]).into_iter::<Value>();
+        search_start += offset + 1;
         if let Some(Ok(Value::Object(document))) = documents.next() {
-            from += documents.byte_offset().saturating_sub(1);
+            search_start += documents.byte_offset().saturating_sub(1);
             if document.contains_key("result") || document.contains_key("error") {
                 last_document = Some(document);
             }

@@ -210,17 +210,17 @@ fn is_time(text: &str) -> bool {
 
 fn uuids(text: &str, mut on_uuid: impl FnMut(&str)) {
     const UUID_BYTES: usize = 36;
-    let mut from = 0;
-    while let Some(candidate) = text.as_bytes().get(from..from + UUID_BYTES) {
+    let mut start = 0;
+    while let Some(candidate) = text.as_bytes().get(start..start + UUID_BYTES) {
         let shape = |(index, byte): (usize, &u8)| match index {
             8 | 13 | 18 | 23 => *byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         };
         if candidate.iter().enumerate().all(shape) {
-            on_uuid(&text[from..from + UUID_BYTES]);
-            from += UUID_BYTES;
+            on_uuid(&text[start..start + UUID_BYTES]);
+            start += UUID_BYTES;
         } else {
-            from += 1;
+            start += 1;
         }
     }
 }
@@ -251,7 +251,7 @@ fn matches(pattern: &str, text: &str) -> bool {
     let Some(mut rest) = text.strip_prefix(first) else { return false };
     for part in middle {
         match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+            Some(index) => rest = &rest[index + part.len()..],
             None => return false,
         }
     }

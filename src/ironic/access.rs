@@ -54,6 +54,7 @@ pub struct CheckedAccess {
     pub(super) version: Option<Microversion>,
 }
 
+/// The authentication, with its credentials.
 #[derive(Clone)]
 pub(super) enum Auth {
     None,
@@ -73,6 +74,7 @@ pub(super) struct Keystone {
     pub(super) interface: String,
 }
 
+/// The scope of a token: the whole system, or one project.
 #[derive(Clone)]
 pub(super) enum Scope {
     System,

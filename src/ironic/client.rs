@@ -23,7 +23,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 pub struct Client {
     http: ureq::Agent,
     access: CheckedAccess,
-    base: String,
+    base_url: String,
     version: Microversion,
     token: Mutex<Option<String>>,
     lock_retry_timeout: Duration,
@@ -35,7 +35,7 @@ impl Client {
     /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
     pub fn connect(access: CheckedAccess) -> Result<Self, IronicError> {
         let http = wire::http_client(&access);
-        let (base, token) = match &access.auth {
+        let (base_url, token) = match &access.auth {
             Auth::Keystone(keystone) => {
                 let token = keystone::request_token(&http, keystone, access.endpoint.as_deref())?;
                 (token.endpoint, Some(token.text))
@@ -47,7 +47,7 @@ impl Client {
         let mut client = Client {
             http,
             access,
-            base,
+            base_url,
             version: NEWEST_TESTED,
             token,
             lock_retry_timeout: LOCK_RETRY_TIMEOUT,
@@ -55,7 +55,7 @@ impl Client {
             pause: RETRY_PAUSE,
         };
         client.version = client.negotiate()?;
-        tracing::debug!(address = client.base, version = %client.version, "connected to Ironic");
+        tracing::debug!(address = client.base_url, version = %client.version, "connected to Ironic");
         Ok(client)
     }
 
@@ -85,7 +85,7 @@ impl Client {
         if self.version >= required_version {
             return Ok(());
         }
-        let address = wire::address(&self.base);
+        let address = wire::address(&self.base_url);
         Err(IronicError::TooOld { feature, required_version, version: self.version, address })
     }
 
@@ -94,7 +94,7 @@ impl Client {
         let request = "GET /v1/";
         let answer = self.send(&Method::GET, "/v1/", None)?;
         let not_ironic_error = |problem: &str| {
-            let address = wire::address(&self.base);
+            let address = wire::address(&self.base_url);
             Err(IronicError::NotIronic { address, problem: problem.to_owned() })
         };
         if answer.status == 404 {
@@ -115,7 +115,12 @@ impl Client {
         if (lowest..=highest).contains(&requested_version) {
             return Ok(requested_version);
         }
-        Err(IronicError::NotServed { requested_version, lowest, highest, address: wire::address(&self.base) })
+        Err(IronicError::NotServed {
+            requested_version,
+            lowest,
+            highest,
+            address: wire::address(&self.base_url),
+        })
     }
 
     /// Sends a request. Retries while the node is locked and, if that is safe, while the server fails. The
@@ -157,7 +162,7 @@ impl Client {
         }
         let reason = reason(&answer.body);
         Err(match answer.status {
-            401 => IronicError::Unauthorized { address: wire::address(&self.base), reason },
+            401 => IronicError::Unauthorized { address: wire::address(&self.base_url), reason },
             status => IronicError::Refused { request, status, reason },
         })
     }
@@ -170,7 +175,7 @@ impl Client {
             return Ok(answer);
         }
         // The server checks the token before anything else, so the request is safe to repeat.
-        let token = keystone::request_token(&self.http, keystone, Some(&self.base))?;
+        let token = keystone::request_token(&self.http, keystone, Some(&self.base_url))?;
         *self.token.lock() = Some(token.text);
         self.send_once(method, path, body)
     }
@@ -198,7 +203,7 @@ impl Client {
             headers.push((HEADER, version.as_str()));
         }
         headers.extend(authorization.as_ref().map(|(name, value)| (*name, value.as_str())));
-        wire::exchange(&self.http, method, &format!("{}{path}", self.base), &headers, body)
+        wire::exchange(&self.http, method, &format!("{}{path}", self.base_url), &headers, body)
     }
 }
 

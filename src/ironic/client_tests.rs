@@ -131,7 +131,7 @@ fn list_that_repeats_its_page_is_an_error() {
         ok(json!({"targets": [{"uuid": "1"}], "next": "http://elsewhere/"}))
     };
     let server = server(page);
-    let error = connect(settings(&server)).unwrap().list(Collection::Targets, &ListOptions::of_node("n1"));
+    let error = connect(settings(&server)).unwrap().list(Collection::Targets, &ListOptions::for_node("n1"));
     assert!(error.unwrap_err().to_string().contains("it repeats the page before it"));
     assert_eq!(server.requests().len(), 3);
 }

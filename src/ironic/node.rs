@@ -133,9 +133,14 @@ impl Client {
 
     /// Changes the provision state and waits at most `timeout` until the node has reached it. Returns the
     /// node.
-    pub fn provision(&self, node: &str, to: Provision, timeout: Duration) -> Result<JsonObject, IronicError> {
-        self.put_part(node, &["states", "provision"], Some(&json!({"target": to.target()})))?;
-        self.wait_for_provision_state(node, to.state(), timeout)
+    pub fn provision(
+        &self,
+        node: &str,
+        target: Provision,
+        timeout: Duration,
+    ) -> Result<JsonObject, IronicError> {
+        self.put_part(node, &["states", "provision"], Some(&json!({"target": target.target()})))?;
+        self.wait_for_provision_state(node, target.state(), timeout)
     }
 
     /// Waits at most `timeout` until the node has reached a provision state. Returns the node.

@@ -56,7 +56,7 @@ impl Collection {
     }
 
     /// Returns the lowest API version that has the collection, and the feature's name for messages.
-    fn needs(self) -> (Microversion, &'static str) {
+    fn requirement(self) -> (Microversion, &'static str) {
         match self {
             Collection::Nodes | Collection::Ports => (Microversion::NODE_NAMES, "names of nodes"),
             Collection::Allocations => (Microversion::ALLOCATIONS, "allocations"),
@@ -76,7 +76,7 @@ pub struct ListOptions {
     /// filters.
     pub matching: Vec<(&'static str, Value)>,
     /// True to return all fields. Cannot be combined with `fields`.
-    pub has_all_fields: bool,
+    pub returns_all_fields: bool,
     /// Return only these fields. If empty, the server chooses.
     pub fields: Vec<String>,
     /// The maximum number of objects to return, over all pages.
@@ -99,10 +99,10 @@ pub struct SortKey {
 
 impl ListOptions {
     /// Selects the objects of one node, given by name or UUID, with all fields.
-    pub fn of_node(node: &str) -> Self {
+    pub fn for_node(node: &str) -> Self {
         ListOptions {
             filters: vec![("node", node.to_owned())],
-            has_all_fields: true,
+            returns_all_fields: true,
             ..ListOptions::default()
         }
     }
@@ -123,7 +123,7 @@ impl ListOptions {
 
     fn query(&self, limit: usize, marker: Option<&str>) -> Vec<(&str, String)> {
         let mut query = self.filters.clone();
-        if self.has_all_fields {
+        if self.returns_all_fields {
             query.push(("detail", "true".to_owned()));
         }
         if !self.fields.is_empty() {
@@ -161,7 +161,7 @@ impl Client {
             request.sort.clear();
         }
         match request.fields.is_empty() {
-            true => request.has_all_fields = true,
+            true => request.returns_all_fields = true,
             false => request.fields = options.needed_fields(),
         }
         let mut objects = self.list_pages(collection, &request)?;
@@ -201,7 +201,7 @@ impl Client {
                 return Ok(objects);
             }
             let url = format!("{path}?{}", encode(&options.query(size, marker.as_deref())));
-            let mut answer = self.call(&Method::GET, &url, None, collection.needs())?;
+            let mut answer = self.call(&Method::GET, &url, None, collection.requirement())?;
             let Some(Value::Array(page)) = answer.get_mut(collection.key()).map(Value::take) else {
                 return Err(protocol_error(&format!("it has no list `{}`", collection.key())));
             };
@@ -240,7 +240,7 @@ impl Client {
         if !fields.is_empty() {
             path = format!("{path}?{}", encode(&[("fields", fields.join(","))]));
         }
-        self.request_object(&Method::GET, &path, None, collection.needs())
+        self.request_object(&Method::GET, &path, None, collection.requirement())
     }
 
     /// Returns one object with all fields, or `None` if it does not exist.
@@ -257,18 +257,23 @@ impl Client {
         let body = Value::Object(object);
         values::check(&body, "")?;
         let path = format!("/v1/{}", collection.path());
-        self.request_object(&Method::POST, &path, Some(&body), collection.needs())
+        self.request_object(&Method::POST, &path, Some(&body), collection.requirement())
     }
 
     /// Changes single keys of an object and returns the whole object.
     pub fn update(&self, collection: Collection, id: &str, patch: &Patch) -> Result<JsonObject, IronicError> {
         let body = patch.document()?;
-        self.request_object(&Method::PATCH, &object_path(collection, id), Some(&body), collection.needs())
+        self.request_object(
+            &Method::PATCH,
+            &object_path(collection, id),
+            Some(&body),
+            collection.requirement(),
+        )
     }
 
     /// Deletes an object. Fails with [`Refusal::NotFound`](crate::Refusal::NotFound) if it does not exist.
     pub fn delete(&self, collection: Collection, id: &str) -> Result<(), IronicError> {
-        self.call(&Method::DELETE, &object_path(collection, id), None, collection.needs()).map(drop)
+        self.call(&Method::DELETE, &object_path(collection, id), None, collection.requirement()).map(drop)
     }
 
     pub(super) fn request_object(
@@ -307,8 +312,8 @@ pub(super) fn segment(text: &str) -> String {
 
 /// Compares numbers by value and everything else as text. Missing and null values come first.
 fn compare_values(one: Option<&Value>, other: Option<&Value>) -> Ordering {
-    let present = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
-    match (present(one), present(other)) {
+    let non_null = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
+    match (non_null(one), non_null(other)) {
         (Some(Value::Number(one)), Some(Value::Number(other))) => {
             one.as_f64().partial_cmp(&other.as_f64()).unwrap_or(Ordering::Equal)
         }

@@ -112,8 +112,8 @@ pub(super) fn exchange(
 
 /// Returns the scheme, host and port of a URL, for messages.
 pub(super) fn address(url: &str) -> String {
-    let host = url.find("://").map_or(0, |at| at + 3);
-    let end = url[host..].find(['/', '?']).map_or(url.len(), |at| host + at);
+    let host = url.find("://").map_or(0, |position| position + 3);
+    let end = url[host..].find(['/', '?']).map_or(url.len(), |position| host + position);
     url[..end].to_owned()
 }
 

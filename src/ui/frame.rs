@@ -97,18 +97,17 @@ impl TerminalSpace {
     /// Returns the elapsed time. On narrow terminals, adds the usual duration.
     fn clock(self, stage: &RunningStage, now: Instant) -> String {
         let elapsed = text::clock(now.duration_since(stage.start));
-        match usual(stage, now).filter(|_| !self.is_wide()) {
-            Some(usual) => format!(" {elapsed}/{} ", text::clock(usual)),
+        match visible_usual_duration(stage, now).filter(|_| !self.is_wide()) {
+            Some(usual_duration) => format!(" {elapsed}/{} ", text::clock(usual_duration)),
             None => format!(" {elapsed:>5} "),
         }
     }
 
     /// Returns the usual duration, only on wide terminals.
     fn usual_duration(self, stage: &RunningStage, now: Instant) -> Styled {
-        match usual(stage, now).filter(|_| self.is_wide()) {
-            Some(usual) => {
-                Styled::default().colored(Color::Dim, format!("  usually {}", base::text::duration(usual)))
-            }
+        match visible_usual_duration(stage, now).filter(|_| self.is_wide()) {
+            Some(usual_duration) => Styled::default()
+                .colored(Color::Dim, format!("  usually {}", base::text::duration(usual_duration))),
             None => Styled::default(),
         }
     }
@@ -145,8 +144,8 @@ impl TerminalSpace {
         let detail = |text: Option<String>| {
             text.map_or_else(Styled::default, |text| Styled::plain(format!("  {text}")))
         };
-        let (amount, usual) = (detail(stage.amount(now)), self.usual_duration(stage, now));
-        let all_details = amount.clone().and_line(usual);
+        let (amount, usual_duration) = (detail(stage.amount(now)), self.usual_duration(stage, now));
+        let all_details = amount.clone().and_line(usual_duration);
         let forms = match stage.done_and_total() {
             Some((amount_done, total)) => {
                 let percent = u128::from(amount_done) * 100 / u128::from(total);
@@ -155,7 +154,7 @@ impl TerminalSpace {
                     true => vec![
                         (first.and_line(self.bar(amount_done, total)), all_details),
                         (percent.clone(), amount),
-                        (percent, detail(stage.speed(now))),
+                        (percent, detail(stage.rate_text(now))),
                     ],
                     false => vec![(percent, Styled::default())],
                 }
@@ -178,10 +177,10 @@ impl TerminalSpace {
     }
 }
 
-fn usual(stage: &RunningStage, now: Instant) -> Option<Duration> {
-    stage
-        .usual_duration
-        .filter(|usual| *usual >= DETAILS_AFTER || now.duration_since(stage.start) >= DETAILS_AFTER)
+fn visible_usual_duration(stage: &RunningStage, now: Instant) -> Option<Duration> {
+    stage.usual_duration.filter(|usual_duration| {
+        *usual_duration >= DETAILS_AFTER || now.duration_since(stage.start) >= DETAILS_AFTER
+    })
 }
 
 #[cfg(test)]
@@ -198,9 +197,9 @@ mod tests {
         tree.start(2, Some(1), "Uploading package 'golang/0123456789ab'", None);
         tree.start(3, Some(1), "Compiling package 'ruby/0123456789ab'", Some(5 * minute));
         tree.start(4, Some(1), "Compiling package '日本語/0123456789ab'", None);
-        for (id, since) in [(1, 83), (2, 10), (3, 42), (4, 3725)] {
+        for (id, seconds) in [(1, 83), (2, 10), (3, 42), (4, 3725)] {
             let stage = tree.get_mut(id).unwrap();
-            stage.start = now - Duration::from_secs(since);
+            stage.start = now - Duration::from_secs(seconds);
             match id {
                 2 => {
                     stage.advance(0, Some(40 << 20), Unit::Bytes, now - Duration::from_secs(4));

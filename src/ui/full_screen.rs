@@ -74,9 +74,9 @@ impl FullScreen {
         if self.is_screen_open {
             return write(&fit_frame(&self.frame, size));
         }
-        let between = if self.is_empty || self.is_one_line_per_text { "" } else { "\n" };
+        let separator = if self.is_empty || self.is_one_line_per_text { "" } else { "\n" };
         self.is_empty = false;
-        write(&format!("{between}{}", self.frame))
+        write(&format!("{separator}{}", self.frame))
     }
 
     fn leave(&mut self) {

@@ -25,6 +25,7 @@ pub(super) struct Plain {
     inner: Arc<Inner>,
 }
 
+/// The renderer, which the heartbeat thread shares.
 struct Inner {
     options: Options,
     output: OutputStreams,
@@ -190,8 +191,8 @@ impl Inner {
         for stage in state.tree.take_quiet_stages(HEARTBEAT_INTERVAL) {
             let mut line =
                 format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
-            if let Some(usual) = stage.usual_duration {
-                line.push_str(&format!(", usually {}", base::text::duration(usual)));
+            if let Some(usual_duration) = stage.usual_duration {
+                line.push_str(&format!(", usually {}", base::text::duration(usual_duration)));
             }
             if let Some(amount) = stage.amount(Instant::now()) {
                 line.push_str(&format!(", {amount}"));

@@ -34,7 +34,7 @@ pub(super) struct Progress {
     bar: ProgressBar,
     state: Arc<Mutex<DisplayState>>,
     /// Held while an event is rendered, so that lasting lines keep the order of events.
-    order: Mutex<()>,
+    event_order: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Progress {
         if is_live {
             bar.enable_steady_tick(TICK_INTERVAL);
         }
-        Progress { options, output, is_live, bar, state, order: Mutex::default() }
+        Progress { options, output, is_live, bar, state, event_order: Mutex::default() }
     }
 
     fn sign(&self, outcome: Option<&Outcome>) -> Styled {
@@ -106,9 +106,9 @@ impl Progress {
         }
         let color = self.options.allows_color;
         self.bar.suspend(|| {
-            for (line, hang) in lines {
+            for (line, hanging_indent) in lines {
                 let rows = match self.is_live {
-                    true => line.wrap_words(canvas::stderr_size().0.into(), *hang, color),
+                    true => line.wrap_words(canvas::stderr_size().0.into(), *hanging_indent, color),
                     false => vec![line.to_text(color)],
                 };
                 for row in rows {
@@ -186,7 +186,7 @@ impl Progress {
 
     /// Splits a text into lasting lines.
     fn text_lines(&self, text: &str) -> LastingLines {
-        base::text::clean(text).lines().map(|line| (Styled::plain(line), continuation_indent(line))).collect()
+        base::text::clean(text).lines().map(|line| (Styled::plain(line), hanging_indent(line))).collect()
     }
 
     /// Clears the display and prints the end of the run: the report, then errors, notes and hints, or the
@@ -242,7 +242,7 @@ fn with_label(color: Color, label: &str, mut lines: LastingLines) -> LastingLine
 }
 
 /// Returns the indentation of the continuations of a line.
-fn continuation_indent(line: &str) -> usize {
+fn hanging_indent(line: &str) -> usize {
     line.len() - line.trim_start().len() + 2
 }
 
@@ -254,7 +254,7 @@ impl Drop for Progress {
 
 impl Sink for Progress {
     fn emit(&self, event: &Event) {
-        let _order = self.order.lock();
+        let _event_order = self.event_order.lock();
         let mut state = self.state.lock();
         let lines = match event {
             Event::StageStarted { .. } => self.start(&mut state, event),
@@ -303,7 +303,7 @@ impl Sink for Progress {
 
 impl RenderSink for Progress {
     fn log_line(&self, line: &str) {
-        let _order = self.order.lock();
+        let _event_order = self.event_order.lock();
         self.bar.suspend(|| self.output.print_err(&base::text::clean(line)));
     }
 }

@@ -44,12 +44,17 @@ impl RunningStage {
         self.progress = Some((amount_done, total, unit));
         // The newest sample is always the latest progress, so a stalled transfer gets a rate of zero.
         let previous_sample = self.samples.iter().rev().nth(1);
-        if previous_sample.is_some_and(|(at, _)| now.duration_since(*at) < SAMPLE_INTERVAL) {
+        if previous_sample.is_some_and(|(sample_time, _)| now.duration_since(*sample_time) < SAMPLE_INTERVAL)
+        {
             self.samples.pop_back();
         }
         self.samples.push_back((now, amount_done));
         // Keep one sample that is older than the window, as its start.
-        while self.samples.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= RATE_WINDOW) {
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|(sample_time, _)| now.duration_since(*sample_time) >= RATE_WINDOW)
+        {
             self.samples.pop_front();
         }
     }
@@ -69,14 +74,14 @@ impl RunningStage {
     pub(super) fn amount(&self, now: Instant) -> Option<String> {
         let (amount_done, total, unit) = self.progress?;
         let amount = text::amount(amount_done, total, unit);
-        Some(match self.speed(now) {
-            Some(speed) => format!("{amount}, {speed}"),
+        Some(match self.rate_text(now) {
+            Some(rate_text) => format!("{amount}, {rate_text}"),
             None => amount,
         })
     }
 
     /// Formats the rate of a transfer: `3.1 MiB/s`.
-    pub(super) fn speed(&self, now: Instant) -> Option<String> {
+    pub(super) fn rate_text(&self, now: Instant) -> Option<String> {
         self.bytes()?;
         self.rate(now).map(|rate| format!("{}/s", base::text::bytes(rate)))
     }
@@ -84,9 +89,13 @@ impl RunningStage {
     /// Returns the rate per second within the window.
     fn rate(&self, now: Instant) -> Option<u64> {
         let (amount_done, ..) = self.progress?;
-        let old = self.samples.iter().rev().find(|(at, _)| now.duration_since(*at) >= RATE_WINDOW);
-        let (at, amount_before) = old.or(self.samples.front())?;
-        let milliseconds = now.duration_since(*at).as_millis();
+        let old = self
+            .samples
+            .iter()
+            .rev()
+            .find(|(sample_time, _)| now.duration_since(*sample_time) >= RATE_WINDOW);
+        let (sample_time, amount_before) = old.or(self.samples.front())?;
+        let milliseconds = now.duration_since(*sample_time).as_millis();
         // A rate over less than half a second is not meaningful.
         (milliseconds > 500).then(|| {
             let rate = u128::from(amount_done.saturating_sub(*amount_before)) * 1000 / milliseconds;
@@ -108,7 +117,7 @@ impl StageTree {
         id: StageId,
         parent: Option<StageId>,
         name: &str,
-        usual: Option<Duration>,
+        usual_duration: Option<Duration>,
     ) -> &RunningStage {
         let depth = match parent.and_then(|parent| self.stages.get_mut(&parent)) {
             Some(parent) => {
@@ -118,19 +127,19 @@ impl StageTree {
             None => 0,
         };
         let now = Instant::now();
-        let running = RunningStage {
+        let stage = RunningStage {
             name: base::text::clean_line(name),
             depth,
             parent,
             has_children: false,
             start: now,
-            usual_duration: usual,
+            usual_duration,
             progress: None,
             samples: VecDeque::new(),
             log: None,
             last_printed: now,
         };
-        self.stages.entry(id).insert_entry(running).into_mut()
+        self.stages.entry(id).insert_entry(stage).into_mut()
     }
 
     /// Returns a running stage, if it exists.
@@ -153,13 +162,15 @@ impl StageTree {
         self.stages.iter().map(|(id, stage)| (*id, stage))
     }
 
-    /// Returns the innermost stages that have printed nothing for `quiet`, and marks them as shown.
-    pub(super) fn take_quiet_stages(&mut self, quiet: Duration) -> Vec<&RunningStage> {
+    /// Returns the innermost stages that have printed nothing for `quiet_time`, and marks them as shown.
+    pub(super) fn take_quiet_stages(&mut self, quiet_time: Duration) -> Vec<&RunningStage> {
         let parents: Vec<StageId> = self.stages.values().filter_map(|stage| stage.parent).collect();
         let now = Instant::now();
         self.stages
             .iter_mut()
-            .filter(|(id, stage)| !parents.contains(id) && now.duration_since(stage.last_printed) >= quiet)
+            .filter(|(id, stage)| {
+                !parents.contains(id) && now.duration_since(stage.last_printed) >= quiet_time
+            })
             .map(|(_, stage)| {
                 stage.last_printed = now;
                 &*stage
@@ -177,30 +188,30 @@ mod tests {
         let mut tree = StageTree::default();
         let start = tree.start(1, None, "uploading", None).start;
         let stage = tree.get_mut(1).unwrap();
-        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let sample_time = |seconds: u64| start + Duration::from_secs(seconds);
         stage.advance(0, Some(100 << 20), Unit::Bytes, start);
         assert_eq!(stage.amount(start).unwrap(), "0 B of 100.0 MiB");
         for second in 1..=10 {
-            stage.advance(second << 20, Some(100 << 20), Unit::Bytes, at(second));
+            stage.advance(second << 20, Some(100 << 20), Unit::Bytes, sample_time(second));
         }
-        assert_eq!(stage.amount(at(10)).unwrap(), "10.0 MiB of 100.0 MiB, 1.0 MiB/s");
+        assert_eq!(stage.amount(sample_time(10)).unwrap(), "10.0 MiB of 100.0 MiB, 1.0 MiB/s");
         for second in 11..=20 {
-            stage.advance(((second - 8) * 5) << 20, Some(100 << 20), Unit::Bytes, at(second));
+            stage.advance(((second - 8) * 5) << 20, Some(100 << 20), Unit::Bytes, sample_time(second));
         }
-        assert_eq!(stage.amount(at(20)).unwrap(), "60.0 MiB of 100.0 MiB, 5.0 MiB/s");
+        assert_eq!(stage.amount(sample_time(20)).unwrap(), "60.0 MiB of 100.0 MiB, 5.0 MiB/s");
         // A stalled transfer.
-        assert_eq!(stage.amount(at(30)).unwrap(), "60.0 MiB of 100.0 MiB, 0 B/s");
+        assert_eq!(stage.amount(sample_time(30)).unwrap(), "60.0 MiB of 100.0 MiB, 0 B/s");
         // The transfer stalls just after a step that is too close to the one before.
         for milliseconds in [0, 150, 180] {
             stage.advance(
                 (milliseconds + 70_000) << 10,
                 None,
                 Unit::Bytes,
-                at(40) + Duration::from_millis(milliseconds),
+                sample_time(40) + Duration::from_millis(milliseconds),
             );
         }
-        assert_eq!(stage.amount(at(50)).unwrap(), "68.5 MiB, 0 B/s");
-        stage.advance(60 << 20, Some(100 << 20), Unit::Bytes, at(51));
+        assert_eq!(stage.amount(sample_time(50)).unwrap(), "68.5 MiB, 0 B/s");
+        stage.advance(60 << 20, Some(100 << 20), Unit::Bytes, sample_time(51));
         assert_eq!((stage.bytes(), stage.done_and_total()), (Some(60 << 20), Some((60 << 20, 100 << 20))));
     }
 }

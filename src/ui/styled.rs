@@ -65,18 +65,24 @@ impl Styled {
         line
     }
 
-    /// Returns lines of at most `columns`, broken between words. Continuation lines are indented by `hang`.
-    /// Words longer than a line, and text in backticks, stay whole so that they can be copied.
-    pub(super) fn wrap_words(&self, columns: usize, hang: usize, shows_colors: bool) -> Vec<String> {
-        self.break_lines(columns, hang, shows_colors, Overlong::Whole)
+    /// Returns lines of at most `columns`, broken between words. All lines but the first are indented by
+    /// `hanging_indent`. Words longer than a line, and text in backticks, stay whole so that they can be
+    /// copied.
+    pub(super) fn wrap_words(
+        &self,
+        columns: usize,
+        hanging_indent: usize,
+        shows_colors: bool,
+    ) -> Vec<String> {
+        self.break_lines(columns, hanging_indent, shows_colors, Overlong::Whole)
     }
 
-    /// Breaks the text into lines of at most `columns`, with `hang` blanks before each but the first. A word
-    /// that fits nowhere is cut or stays whole, as `overlong` says.
+    /// Breaks the text into lines of at most `columns`, with `hanging_indent` blanks before each but the
+    /// first. A word that fits nowhere is cut or stays whole, as `overlong` says.
     fn break_lines(
         &self,
         columns: usize,
-        hang: usize,
+        hanging_indent: usize,
         shows_colors: bool,
         overlong: Overlong,
     ) -> Vec<String> {
@@ -93,10 +99,10 @@ impl Styled {
                 };
                 let blanks_behind = word.len() - bare_word.len();
                 let fitted = cut.as_str();
-                let fits_below = hang + width(fitted) <= columns || fitted.starts_with('`');
+                let fits_below = hanging_indent + width(fitted) <= columns || fitted.starts_with('`');
                 if !is_fresh && used_columns + blanks + width(fitted) > columns && fits_below {
-                    lines.push(" ".repeat(hang));
-                    (used_columns, is_fresh, blanks) = (hang, true, 0);
+                    lines.push(" ".repeat(hanging_indent));
+                    (used_columns, is_fresh, blanks) = (hanging_indent, true, 0);
                 }
                 if let (Some(line), false) = (lines.last_mut(), fitted.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
@@ -154,12 +160,12 @@ const ELLIPSIS: &str = "…";
 /// are cut, because operators paste it.
 fn words(text: &str, overlong: Overlong) -> Vec<&str> {
     let (mut words, mut start, mut is_quoted) = (Vec::new(), 0, false);
-    for (at, byte) in text.bytes().enumerate() {
+    for (index, byte) in text.bytes().enumerate() {
         match byte {
-            b'`' if overlong == Overlong::Whole => is_quoted = !is_quoted && text[at + 1..].contains('`'),
+            b'`' if overlong == Overlong::Whole => is_quoted = !is_quoted && text[index + 1..].contains('`'),
             b' ' if !is_quoted => {
-                words.push(&text[start..=at]);
-                start = at + 1;
+                words.push(&text[start..=index]);
+                start = index + 1;
             }
             _ => {}
         }
@@ -186,10 +192,10 @@ pub fn width(text: &str) -> usize {
 /// Returns the number of bytes of `text` that fit into `columns`.
 fn fitting_bytes(text: &str, columns: usize) -> usize {
     let mut used_columns = 0;
-    for (at, character) in text.char_indices() {
+    for (index, character) in text.char_indices() {
         used_columns += character.width().unwrap_or_default();
         if used_columns > columns {
-            return at;
+            return index;
         }
     }
     text.len()

@@ -78,19 +78,20 @@ fn step_text(step: &StartedStep) -> String {
 
 /// Returns the longest stages in their order, and the total of the others.
 fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
-    let inner = |at: &usize| stages.get(*at).is_some_and(|stage| stage.depth > 0);
-    let elapsed = |at: &usize| stages.get(*at).map(|stage| stage.elapsed).unwrap_or_default();
-    let mut by_length: Vec<usize> = (0..stages.len()).filter(inner).collect();
-    by_length.sort_by_key(|at| std::cmp::Reverse(elapsed(at)));
-    let long_count = by_length.iter().take_while(|at| elapsed(at) >= MIN_LISTED_DURATION).count();
-    let short = by_length.split_off(long_count.min(MAX_STAGES));
-    let long_stages = stages.iter().enumerate().filter(|(at, _)| !short.contains(at)).map(|(_, stage)| stage);
+    let is_inner = |index: &usize| stages.get(*index).is_some_and(|stage| stage.depth > 0);
+    let elapsed = |index: &usize| stages.get(*index).map(|stage| stage.elapsed).unwrap_or_default();
+    let mut by_length: Vec<usize> = (0..stages.len()).filter(is_inner).collect();
+    by_length.sort_by_key(|index| std::cmp::Reverse(elapsed(index)));
+    let long_count = by_length.iter().take_while(|index| elapsed(index) >= MIN_LISTED_DURATION).count();
+    let short_stages = by_length.split_off(long_count.min(MAX_STAGES));
+    let long_stages =
+        stages.iter().enumerate().filter(|(index, _)| !short_stages.contains(index)).map(|(_, stage)| stage);
     let mut lines: Vec<Line> = long_stages.map(|stage| line(stage, failure_label)).collect();
-    if !short.is_empty() {
-        let time = base::text::duration(short.iter().map(elapsed).sum());
-        let stages = if short.len() == 1 { "stage" } else { "stages" };
+    if !short_stages.is_empty() {
+        let time = base::text::duration(short_stages.iter().map(elapsed).sum());
+        let stages = if short_stages.len() == 1 { "stage" } else { "stages" };
         lines.push((
-            Styled::plain(format!("{time:>DURATION_COLUMNS$}    {} other {stages}", short.len())),
+            Styled::plain(format!("{time:>DURATION_COLUMNS$}    {} other {stages}", short_stages.len())),
             DURATION_COLUMNS + 6,
         ));
     }

@@ -99,7 +99,7 @@ impl Agent {
 
     /// Makes a job current. `links` is the directory of [`packages::link_all`].
     fn enable_job(&self, spec: &Spec, job: &Job, links: &Path) -> Result<()> {
-        for directory in self.directories.of_job(&job.name) {
+        for directory in self.directories.job_directories(&job.name) {
             if !directory.exists() {
                 directories::make_directory(&directory, 0o770)?;
                 self.directories.give_to_vcap(&directory);

@@ -65,15 +65,15 @@ mod tests {
     #[test]
     fn packed_directory_can_be_unpacked() {
         let directory = tempfile::tempdir().unwrap();
-        let (from, to) = (directory.path().join("from"), directory.path().join("to"));
-        std::fs::create_dir_all(from.join("bin")).unwrap();
-        std::fs::write(from.join("bin/x"), "x").unwrap();
-        File::create(from.join("holes")).unwrap().set_len(1 << 20).unwrap();
-        symlink("/var/vcap/packages/other", from.join("absolute-link")).unwrap();
+        let (source, target) = (directory.path().join("from"), directory.path().join("to"));
+        std::fs::create_dir_all(source.join("bin")).unwrap();
+        std::fs::write(source.join("bin/x"), "x").unwrap();
+        File::create(source.join("holes")).unwrap().set_len(1 << 20).unwrap();
+        symlink("/var/vcap/packages/other", source.join("absolute-link")).unwrap();
         let tarball = directory.path().join("t.tgz");
-        pack(&from, &File::create(&tarball).unwrap()).unwrap();
-        unpack(File::open(&tarball).unwrap(), "it", &to).unwrap();
-        assert_eq!(std::fs::read(to.join("bin/x")).unwrap(), b"x");
-        assert!(std::fs::read_link(to.join("absolute-link")).unwrap().is_absolute());
+        pack(&source, &File::create(&tarball).unwrap()).unwrap();
+        unpack(File::open(&tarball).unwrap(), "it", &target).unwrap();
+        assert_eq!(std::fs::read(target.join("bin/x")).unwrap(), b"x");
+        assert!(std::fs::read_link(target.join("absolute-link")).unwrap().is_absolute());
     }
 }

@@ -120,16 +120,16 @@ impl Agent {
         if status.success() {
             return Ok(());
         }
-        let (out, err) = (tail(&mut stdout), tail(&mut stderr));
-        let titled = |name: &str, text: &(String, bool)| {
+        let (stdout_tail, stderr_tail) = (tail(&mut stdout), tail(&mut stderr));
+        let with_title = |name: &str, text: &(String, bool)| {
             let title = if text.1 { format!("Truncated {}", name.to_lowercase()) } else { name.to_owned() };
             format!("{title}: {}", text.0)
         };
         Err(Error::failure(format!(
             "Command {}; {}, {}",
             ending(status),
-            titled("Stdout", &out),
-            titled("Stderr", &err)
+            with_title("Stdout", &stdout_tail),
+            with_title("Stderr", &stderr_tail)
         )))
     }
 }

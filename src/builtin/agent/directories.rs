@@ -104,7 +104,7 @@ impl Directories {
     }
 
     /// Returns the log, run and data directories of a job.
-    pub(super) fn of_job(&self, name: &str) -> [PathBuf; 3] {
+    pub(super) fn job_directories(&self, name: &str) -> [PathBuf; 3] {
         [
             self.base.join("data/sys/log").join(name),
             self.base.join("data/sys/run").join(name),

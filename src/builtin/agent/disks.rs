@@ -24,7 +24,7 @@ use base::{Error, Result};
 
 /// The number of attempts to unmount a busy disk.
 const BUSY_TRIES: u32 = 8;
-/// The first pause between these attempts. It doubles each time.
+/// The first pause between two attempts to unmount a busy disk. It doubles each time.
 const FIRST_BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The disks of the VM.
@@ -32,13 +32,13 @@ pub(super) struct Disks {
     platform: Platform,
     directories: Directories,
     /// Guards the file of hints.
-    hints: Mutex<()>,
+    hints_lock: Mutex<()>,
 }
 
 impl Disks {
     /// Creates the disks of the VM with these directories.
     pub(super) fn new(platform: Platform, directories: Directories) -> Self {
-        Disks { platform, directories, hints: Mutex::new(()) }
+        Disks { platform, directories, hints_lock: Mutex::new(()) }
     }
 
     /// Stores the hint of a disk.
@@ -83,7 +83,7 @@ impl Disks {
         let hint = self.hint(settings, cid).context(|| "Reading persistent disk settings".to_owned())?;
         let disk = self
             .platform
-            .find_disk_soon(&hint)
+            .wait_for_disk(&hint)
             .context(|| "Mounting persistent disk: Getting real device path".to_owned())?;
         if let Some(mount_point) = self.mount_point_of(&disk) {
             tracing::info!(cid, mount_point = %mount_point.display(), "already mounted");
@@ -170,7 +170,7 @@ impl Disks {
     pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
         let Some(cid) = self.disk_on_store() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
-        let disk = self.platform.find_disk_soon(&hint)?;
+        let disk = self.platform.wait_for_disk(&hint)?;
         let store = self.directories.store();
         if is_mount_point(&store)? {
             return Ok(());
@@ -191,13 +191,13 @@ impl Disks {
     /// Returns all hints by CID. Hints from `add_persistent_disk` take precedence over those in the settings.
     fn all_hints(&self, settings: &AgentSettings) -> Result<BTreeMap<String, Value>> {
         let mut hints: BTreeMap<_, _> = settings.disks.persistent.clone().into_iter().collect();
-        let _guard = self.hints.lock();
+        let _guard = self.hints_lock.lock();
         hints.extend(read_json::<BTreeMap<String, Value>>(&self.hints_path())?.unwrap_or_default());
         Ok(hints)
     }
 
     fn change_hints(&self, change: impl FnOnce(&mut BTreeMap<String, Value>)) -> Result<()> {
-        let _guard = self.hints.lock();
+        let _guard = self.hints_lock.lock();
         let mut hints = read_json(&self.hints_path())?.unwrap_or_default();
         change(&mut hints);
         write_json(&self.hints_path(), &hints, JsonLayout::Compact)

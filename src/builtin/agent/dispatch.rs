@@ -10,10 +10,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::process::TaskControl;
-use super::script::Options;
 use super::spec::{Package, Spec};
-use super::ssh::Params;
-use super::{Agent, vitals};
+use super::{Agent, script, ssh, vitals};
 use base::error::ResultExt;
 use base::files::{JsonLayout, write_json};
 use base::{Error, Result};
@@ -60,7 +58,7 @@ impl Arguments {
     }
 
     /// Takes the next argument. A missing or null argument becomes the default.
-    fn optional<T: DeserializeOwned + Default>(&mut self) -> Result<T> {
+    fn next_or_default<T: DeserializeOwned + Default>(&mut self) -> Result<T> {
         if self.values.len() == 0 {
             Ok(T::default())
         } else {
@@ -73,10 +71,10 @@ impl Arguments {
 enum TaskConcurrency {
     /// Never waits.
     Free,
-    /// Waits for `Alone` tasks.
+    /// Waits for `Exclusive` tasks.
     Shared,
     /// Waits for all but `Free` tasks.
-    Alone,
+    Exclusive,
 }
 
 /// Answers a message. Returns `None` if the text is not a message.
@@ -113,7 +111,7 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     if let Some(outcome) = run_at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
         return outcome.context(method_context);
     }
-    match as_task(method, &mut arguments) {
+    match parse_task(method, &mut arguments) {
         Ok(Some((concurrency, work))) => {
             let agent = agent.clone();
             agent
@@ -139,15 +137,16 @@ fn run_at_once(
         "info" => Ok(json!({"api_version": 1})),
         "get_task" => arguments.next::<String>().and_then(|id| agent.tasks.get(&id)),
         "cancel_task" => arguments.next::<String>().and_then(|id| agent.tasks.cancel(&id)),
-        "get_state" => arguments.optional::<String>().and_then(|filter| agent.state(filter == "full")),
+        "get_state" => arguments.next_or_default::<String>().and_then(|filter| agent.state(filter == "full")),
         "start" => agent.start(),
         "ssh" => arguments
             .next::<String>()
-            .and_then(|command| Ok((command, arguments.next::<Params>()?)))
+            .and_then(|command| Ok((command, arguments.next::<ssh::Params>()?)))
             .and_then(|(command, params)| agent.ssh(&command, &params)),
         "remove_file" => arguments.next::<String>().and_then(|path| remove_file(&path)),
         // Nothing to delete: the agent fills no ARP cache.
         "delete_arp_entries" => Ok(json!({})),
+        // From protocol 3 on, `list_disk` is a task, see `parse_task`.
         "list_disk" if protocol < 3 => agent.list_disk(),
         "shutdown" => Err(Error::failure("not supported: the CPI ends this VM (delete_vm)")),
         _ => return None,
@@ -163,12 +162,13 @@ fn remove_file(path: &str) -> Result<Value> {
     Ok(json!(path))
 }
 
+/// The work of a task, with its checked arguments.
 type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &TaskControl) -> Result<Value> + Send>;
 
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
-fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
-    let exclusive_task = |work: TaskFunction| Ok(Some((TaskConcurrency::Alone, work)));
+fn parse_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
+    let exclusive_task = |work: TaskFunction| Ok(Some((TaskConcurrency::Exclusive, work)));
     match method {
         "apply" => {
             let spec: Spec = arguments.next()?;
@@ -184,20 +184,20 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
             let (blobstore_id, sha1) = (arguments.next()?, arguments.next()?);
             let (name, version) = (arguments.next()?, arguments.next()?);
             let package = Package { name, version, sha1, blobstore_id };
-            let dependencies: BTreeMap<String, Package> = arguments.optional()?;
+            let dependencies: BTreeMap<String, Package> = arguments.next_or_default()?;
             let work: TaskFunction =
                 Box::new(move |agent, task| agent.compile(&package, &dependencies, task));
             Ok(Some((TaskConcurrency::Shared, work)))
         }
         "run_script" => {
             let name: String = arguments.next()?;
-            let options: Options = arguments.optional()?;
+            let options: script::Options = arguments.next_or_default()?;
             exclusive_task(Box::new(move |agent, task| agent.run_script(&name, &options, task)))
         }
         "drain" => {
             let kind: String = arguments.next()?;
             // Some clients pass `{}` instead of a spec.
-            let next: Option<Value> = arguments.optional()?;
+            let next: Option<Value> = arguments.next_or_default()?;
             let next = match next {
                 Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
                     .map(Some)
@@ -221,7 +221,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         }
         "mount_disk" => {
             let cid: String = arguments.next()?;
-            let hint: Option<Value> = arguments.optional()?;
+            let hint: Option<Value> = arguments.next_or_default()?;
             exclusive_task(Box::new(move |agent, _| {
                 if let Some(hint) = hint {
                     agent.disks.store_hint(&cid, &hint)?;
@@ -232,8 +232,8 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         "unmount_disk" => {
             let cid: String = arguments.next()?;
             exclusive_task(Box::new(move |agent, task| {
-                let (unmounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, task)?;
-                let message = if unmounted {
+                let (was_mounted, disk) = agent.disks.unmount(&agent.settings()?, &cid, task)?;
+                let message = if was_mounted {
                     format!("Unmounted partition of {disk}")
                 } else {
                     format!("Partition of {disk} is not mounted")
@@ -250,7 +250,7 @@ fn as_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcur
         })),
         "fetch_logs" => {
             let types: String = arguments.next()?;
-            let filters: Vec<String> = arguments.optional()?;
+            let filters: Vec<String> = arguments.next_or_default()?;
             Ok(Some((TaskConcurrency::Free, Box::new(move |agent, _| agent.fetch_logs(&types, &filters)))))
         }
         "update_settings" => {
@@ -276,7 +276,7 @@ impl Agent {
                 task.check()?;
                 work(self, task)
             }
-            TaskConcurrency::Alone => {
+            TaskConcurrency::Exclusive => {
                 let _turn = self.turn.write();
                 task.check()?;
                 work(self, task)

@@ -37,8 +37,8 @@ pub(super) fn install(directories: &Directories, blobs: &Blobs, package: &Packag
     directories::make_directory(&parent, 0o755)?;
     directories.give_to_vcap(&parent);
     // Unpack into a temporary directory and rename it, so that a killed agent leaves no incomplete package.
-    let temporary = create_scratch(&parent)?;
-    let new_package = temporary.path().join("package");
+    let scratch = create_scratch(&parent)?;
+    let new_package = scratch.path().join("package");
     archive::unpack(file, &format!("package '{}'", package.name), &new_package)
         .context(|| "Decompressing package files".to_owned())?;
     directories::set_mode(&new_package, 0o755)?;
@@ -69,8 +69,8 @@ pub(super) fn link_all(directories: &Directories, packages: &BTreeMap<String, Pa
     directories::make_directory(&parent, 0o755)?;
     directories.give_to_vcap(&parent);
     // As for a package, the rename makes it appear as a whole.
-    let temporary = create_scratch(&parent)?;
-    let new_links = temporary.path().join("links");
+    let scratch = create_scratch(&parent)?;
+    let new_links = scratch.path().join("links");
     directories::make_directory(&new_links, 0o750)?;
     directories.give_to_vcap(&new_links);
     for package in packages.values() {

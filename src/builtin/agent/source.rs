@@ -18,11 +18,11 @@ use base::{Error, Result};
 pub(super) const USER_DATA: &str = "user_data.json";
 /// The first pause between requests while the agent has no settings. It doubles each time.
 const FIRST_REQUEST_PAUSE: Duration = Duration::from_millis(100);
-/// The limit of this pause.
+/// The longest pause between two requests.
 const MAX_REQUEST_PAUSE: Duration = Duration::from_secs(1);
 /// The number of requests for current settings before the agent uses those of the file.
 const MAX_SETTINGS_REQUESTS: u32 = 4;
-/// The pause between these requests.
+/// The pause between two requests for current settings.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// The source of a VM's settings.

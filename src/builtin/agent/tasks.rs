@@ -28,9 +28,10 @@ pub(super) struct Tasks {
     task_ended: Arc<Condvar>,
 }
 
+/// The tasks by id: those that run, and the outcomes of those that have ended.
 #[derive(Default)]
 struct Table {
-    running: HashMap<String, TaskControl>,
+    running_tasks: HashMap<String, TaskControl>,
     outcomes: HashMap<String, std::result::Result<Value, String>>,
     /// The ids of finished tasks, the oldest first.
     finished_ids: VecDeque<String>,
@@ -47,27 +48,27 @@ impl Tasks {
         let control = TaskControl::default();
         {
             let mut table = self.lock();
-            if table.running.len() >= MAX_RUNNING_TASKS {
+            if table.running_tasks.len() >= MAX_RUNNING_TASKS {
                 return Err(Error::failure(format!(
                     "{MAX_RUNNING_TASKS} tasks are running already: wait for one to end"
                 )));
             }
-            table.running.insert(id.clone(), control.clone());
+            table.running_tasks.insert(id.clone(), control.clone());
         }
-        let (tasks, task) = (self.clone(), id.clone());
+        let (tasks, task_id) = (self.clone(), id.clone());
         let run = move || {
             let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| work(&control)))
                 .unwrap_or_else(|_| Err(Error::failure("the agent had an internal error (a panic)")));
             if let Err(error) = &outcome {
-                tracing::error!(task, error = %super::error_text(error), "task failed");
+                tracing::error!(task = task_id, error = %super::error_text(error), "task failed");
             }
-            tasks.finish(task, outcome.map_err(|error| super::error_text(&error)));
+            tasks.finish(task_id, outcome.map_err(|error| super::error_text(&error)));
         };
         if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
-            self.lock().running.remove(&id);
+            self.lock().running_tasks.remove(&id);
             return Err(Error::io("starting a task", error));
         }
-        Ok(running(&id))
+        Ok(running_task_answer(&id))
     }
 
     /// Returns the value or the error of a task. If the task still runs after [`TASK_ANSWER_TIMEOUT`],
@@ -75,9 +76,9 @@ impl Tasks {
     pub(super) fn get(&self, id: &str) -> Result<Value> {
         let mut table = self.lock();
         let deadline = Instant::now() + TASK_ANSWER_TIMEOUT;
-        while table.running.contains_key(id) {
+        while table.running_tasks.contains_key(id) {
             if self.task_ended.wait_until(&mut table, deadline).timed_out() {
-                return Ok(running(id));
+                return Ok(running_task_answer(id));
             }
         }
         match table.outcomes.get(id) {
@@ -96,7 +97,7 @@ impl Tasks {
             if table.outcomes.contains_key(id) {
                 return Ok(json!("canceled"));
             }
-            table.running.get(id).cloned().ok_or_else(|| unknown_task_error(id))?
+            table.running_tasks.get(id).cloned().ok_or_else(|| unknown_task_error(id))?
         };
         task.cancel();
         Ok(json!("canceled"))
@@ -104,14 +105,14 @@ impl Tasks {
 
     /// Ends the programs of all tasks, when the agent ends.
     pub(super) fn cancel_all(&self) {
-        for task in self.lock().running.values() {
+        for task in self.lock().running_tasks.values() {
             task.cancel();
         }
     }
 
     fn finish(&self, id: String, outcome: std::result::Result<Value, String>) {
         let mut table = self.lock();
-        table.running.remove(&id);
+        table.running_tasks.remove(&id);
         table.finished_ids.push_back(id.clone());
         table.outcomes.insert(id, outcome);
         if table.finished_ids.len() > MAX_KEPT_TASKS
@@ -128,7 +129,8 @@ impl Tasks {
     }
 }
 
-fn running(id: &str) -> Value {
+/// Returns the answer for a task that still runs.
+fn running_task_answer(id: &str) -> Value {
     json!({"agent_task_id": id, "state": "running"})
 }
 
@@ -174,7 +176,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let task = id(tasks.start("t", move |_| Ok(json!(receiver.recv().is_ok()))).unwrap());
         let start = Instant::now();
-        assert_eq!(tasks.get(&task).unwrap(), running(&task));
+        assert_eq!(tasks.get(&task).unwrap(), running_task_answer(&task));
         assert!(start.elapsed() >= TASK_ANSWER_TIMEOUT);
         sender.send(()).unwrap();
         assert_eq!(result(&tasks, &task).unwrap(), true);

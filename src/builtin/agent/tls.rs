@@ -48,8 +48,8 @@ fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
     let certificate_error =
         |error: rcgen::Error| Error::failure("generating a certificate failed").with_source(error);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];
-    let generated = rcgen::generate_simple_self_signed(names).map_err(certificate_error)?;
-    let key = PrivateKeyDer::try_from(generated.signing_key.serialize_der())
+    let certified_key = rcgen::generate_simple_self_signed(names).map_err(certificate_error)?;
+    let key = PrivateKeyDer::try_from(certified_key.signing_key.serialize_der())
         .map_err(|error| Error::failure(format!("generating a certificate failed: {error}")))?;
-    Ok((vec![generated.cert.der().clone()], key))
+    Ok((vec![certified_key.cert.der().clone()], key))
 }

@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(env["bosh"], json!({"tags": {"a": "b"}, "mbus": {"cert": {"ca": "config"}}}));
         let with_certificate = hash(json!({"bosh": {"mbus": {"cert": {"ca": "env"}}}}));
         assert_eq!(env_with_certificate(with_certificate.clone(), Some(&cert)).unwrap(), with_certificate);
-        let absent = env_with_certificate(hash(json!({"bosh": null})), Some(&cert)).unwrap();
-        assert_eq!(absent, hash(json!({"bosh": {"mbus": {"cert": {"ca": "config"}}}})));
+        let env_without_settings = env_with_certificate(hash(json!({"bosh": null})), Some(&cert)).unwrap();
+        assert_eq!(env_without_settings, hash(json!({"bosh": {"mbus": {"cert": {"ca": "config"}}}})));
         assert!(env_with_certificate(hash(json!({"bosh": 1})), Some(&cert)).is_err());
     }
 }

@@ -25,7 +25,8 @@ use base::files::durable::{create_private_directory, sync_parent};
 /// Prepares a staged directory for its removal: stops a VM in it, and saves the disks in it.
 pub(crate) type PrepareRemoval = fn(&Cloud, &Path) -> CpiResult<()>;
 
-/// A file in the root with facts about this machine. It alone does not keep a cloud.
+/// A file in the root with facts about this machine. A cloud with only this file and its id counts as empty
+/// and is removed.
 pub(crate) const MACHINE_FACTS: &str = "accelerator.json";
 
 /// The open cloud. Its shared lock keeps other calls from removing the root.
@@ -93,11 +94,11 @@ impl Cloud {
             return Ok(());
         }
         let id = uuid::Uuid::new_v4().to_string();
-        let temporary = self.root.join(format!("{ID_FILE}.{id}"));
-        fs::write(&temporary, format!("{id}\n"))?;
+        let temporary_file = self.root.join(format!("{ID_FILE}.{id}"));
+        fs::write(&temporary_file, format!("{id}\n"))?;
         // Another call may create the id at the same time; the first one takes precedence.
-        match renameat_with(CWD, &temporary, CWD, &path, RenameFlags::NOREPLACE) {
-            Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary),
+        match renameat_with(CWD, &temporary_file, CWD, &path, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) => fs::remove_file(&temporary_file),
             Err(errno) => Err(errno.into()),
             Ok(()) => sync_parent(&path),
         }
@@ -105,7 +106,7 @@ impl Cloud {
 
     /// Removes the id and the facts about this machine if nothing else is left.
     fn remove_own_files(&self) {
-        let Ok(names) = names(&self.root) else { return };
+        let Ok(names) = list_names(&self.root) else { return };
         if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(MACHINE_FACTS)) {
             for name in names {
                 let _ = fs::remove_file(self.root.join(name));
@@ -125,7 +126,7 @@ impl Cloud {
 
     /// Returns the directories of objects that are being created or deleted.
     pub(crate) fn staged_paths(&self) -> CpiResult<Vec<PathBuf>> {
-        Ok(names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
+        Ok(list_names(&self.staging())?.into_iter().map(|name| self.staging().join(name)).collect())
     }
 
     /// Returns true if an object with this CID exists.
@@ -141,7 +142,7 @@ impl Cloud {
     /// Returns the CIDs of all objects of one kind.
     pub(crate) fn list(&self, kind: ObjectKind) -> CpiResult<Vec<Cid>> {
         let path = self.root.join(kind.directory());
-        Ok(names(&path)?.iter().filter_map(|name| kind.parse(name)).collect())
+        Ok(list_names(&path)?.iter().filter_map(|name| kind.parse(name)).collect())
     }
 
     /// Locks an object, and waits for other holders. Returns `None` if it does not exist, or was deleted
@@ -207,7 +208,7 @@ impl Cloud {
     /// Removes the leftovers of killed calls from `staging/`, and returns their number.
     pub(crate) fn remove_leftovers(&self) -> CpiResult<usize> {
         let mut removed_count = 0;
-        for name in names(&self.staging())? {
+        for name in list_names(&self.staging())? {
             let path = self.staging().join(name);
             // A locked directory belongs to a running call.
             match lock_directory(&path, true) {
@@ -252,7 +253,7 @@ impl Cloud {
 }
 
 /// Returns the sorted names in a directory, or an empty list if it does not exist.
-pub(crate) fn names(path: &Path) -> CpiResult<Vec<String>> {
+pub(crate) fn list_names(path: &Path) -> CpiResult<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {

@@ -51,9 +51,9 @@ mod tests {
     #[test]
     fn configuration_can_limit_the_stemcell_formats() {
         let directory = tempfile::tempdir().unwrap();
-        let absent = directory.path().join("config.json");
+        let missing_config = directory.path().join("config.json");
         let formats = |context: Value| {
-            stemcell_formats(&absent, context.as_object().unwrap(), &["x", "y"])
+            stemcell_formats(&missing_config, context.as_object().unwrap(), &["x", "y"])
                 .map_err(|error| error.message)
         };
         assert_eq!(formats(json!({})).unwrap(), ["x", "y"]);

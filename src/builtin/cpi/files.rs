@@ -15,15 +15,15 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> CpiResult<()> {
     // The caller holds the lock of the directory, so these files are leftovers of interrupted calls.
     remove_temporaries(path)
         .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
-    files::write_json(path, value, JsonLayout::Indented).map_err(cpi_failure)
+    files::write_json(path, value, JsonLayout::Indented).map_err(cpi_error)
 }
 
 /// Reads a document written by [`write_json`], or returns `None` if the file does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> CpiResult<Option<T>> {
-    files::read_json(path).map_err(cpi_failure)
+    files::read_json(path).map_err(cpi_error)
 }
 
-fn cpi_failure(error: Error) -> CpiFailure {
+fn cpi_error(error: Error) -> CpiFailure {
     CpiFailure::cloud(error.chain().join(": "))
 }
 

@@ -13,13 +13,13 @@ use base::JsonObject;
 use ironic::{Collection, IronicError, ListOptions, Microversion, Patch};
 
 /// The number of attempts at an allocation that fails because of an internal error of Ironic.
-const ALLOCATION_ATTEMPTS: u32 = 3;
+const MAX_ALLOCATION_ATTEMPTS: u32 = 3;
 /// The timeout of one attempt. Ironic decides from its database alone.
 const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// The number of nodes that an error lists.
-const LISTED_NODES: usize = 5;
+const MAX_LISTED_NODES: usize = 5;
 
 /// Claims a node of the resource class in the cloud properties, and returns its UUID. `extra` is stored in
 /// the allocation.
@@ -48,7 +48,7 @@ pub(super) fn claim(
     };
     let filter = ListOptions {
         filters: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],
-        has_all_fields: true,
+        returns_all_fields: true,
         ..ListOptions::default()
     };
     let candidates: Vec<String> = call
@@ -79,7 +79,7 @@ pub(super) fn claim(
             Ok(node) => return Ok(node),
             // This is an internal error of Ironic, such as a busy database. There may be a free node.
             Err(reason)
-                if attempts < ALLOCATION_ATTEMPTS
+                if attempts < MAX_ALLOCATION_ATTEMPTS
                     && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
             {
                 call.log(format_args!("the allocation failed, retrying: {reason}"));
@@ -112,7 +112,7 @@ fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
 fn no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
     let class_filter = vec![("resource_class", class.to_owned())];
     let filter =
-        ListOptions { filters: class_filter.clone(), has_all_fields: true, ..ListOptions::default() };
+        ListOptions { filters: class_filter.clone(), returns_all_fields: true, ..ListOptions::default() };
     let nodes = call.ironic.list(Collection::Nodes, &filter)?;
     let allocations = match call.ironic.version() >= Microversion::ALLOCATIONS {
         true => {
@@ -126,14 +126,14 @@ fn no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> C
         let allocation = allocations.iter().find(|allocation| text(allocation, "uuid") == vm)?;
         Some(format!(" of agent '{}'", leftovers::agent_of(allocation)?))
     };
-    let reasons = nodes.iter().take(LISTED_NODES).map(|node| {
+    let reasons = nodes.iter().take(MAX_LISTED_NODES).map(|node| {
         let reason = obstacle(node, capabilities).unwrap_or_else(|| "was claimed by another call".to_owned());
         format!("{} {reason}{}", label(node), agent(node).unwrap_or_default())
     });
     let mut reasons: Vec<String> = reasons.collect();
     match nodes.len() {
         0 => reasons.push("the class has no nodes".to_owned()),
-        count if count > LISTED_NODES => reasons.push(format!("and {} more", count - LISTED_NODES)),
+        count if count > MAX_LISTED_NODES => reasons.push(format!("and {} more", count - MAX_LISTED_NODES)),
         _ => {}
     }
     let reasons = reasons.join(", ");

@@ -59,7 +59,7 @@ pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> CpiR
 /// `attach_disk`: exports the disk to the VM alone, and makes it the next free target of the node. Works
 /// while the machine is on. Returns the disk hint under contract v2.
 pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
-    let node = vm::require(call, cid)?;
+    let node = vm::find_node(call, cid)?;
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found_error());
     }
@@ -118,7 +118,7 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 
 /// `detach_disk`: withdraws the export first, because Ironic may refuse to delete the target.
 pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
-    let node = vm::require(call, cid)?;
+    let node = vm::find_node(call, cid)?;
     let Some(target) = node.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk) else {
         if call.storage.size(disk)?.is_none() {
             return Err(disk.not_found_error());
@@ -139,8 +139,8 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
 }
 
 /// Implements `get_disks`.
-pub(super) fn of_vm(call: &IronicCall, cid: &str) -> CpiResult<Value> {
-    let node = vm::require(call, cid)?;
+pub(super) fn disk_cids(call: &IronicCall, cid: &str) -> CpiResult<Value> {
+    let node = vm::find_node(call, cid)?;
     let targets = node.targets(&call.ironic)?;
     let disks = targets.iter().filter(|target| target.kind == VolumeKind::Disk);
     Ok(disks.map(|target| json!(target.volume.cid())).collect())
@@ -162,7 +162,7 @@ pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> C
 
 /// Returns the UUID of the node that the disk is attached to.
 fn holder(call: &IronicCall, disk: &VolumeName) -> CpiResult<Option<String>> {
-    let filter = ListOptions { has_all_fields: true, ..ListOptions::default() };
+    let filter = ListOptions { returns_all_fields: true, ..ListOptions::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {
             continue;

@@ -43,10 +43,10 @@ impl Node {
     }
 
     /// Finds the node of a VM.
-    pub(super) fn of_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
+    pub(super) fn find_by_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
         let filter = ListOptions {
             filters: vec![("instance_uuid", cid.to_owned())],
-            has_all_fields: true,
+            returns_all_fields: true,
             ..ListOptions::default()
         };
         let object = ironic.list(Collection::Nodes, &filter)?.into_iter().next();
@@ -95,7 +95,7 @@ impl Node {
             ),
             _ => return Ok(Err("no capability 'iscsi_boot:true' or 'fibre_channel_boot:true'")),
         };
-        let connectors = ironic.list(Collection::Connectors, &ListOptions::of_node(&self.uuid))?;
+        let connectors = ironic.list(Collection::Connectors, &ListOptions::for_node(&self.uuid))?;
         let names_of_type = |kind: &str| -> Vec<String> {
             let matching = connectors.iter().filter(|connector| text(connector, "type") == kind);
             matching.map(|connector| text(connector, "connector_id").to_owned()).collect()
@@ -110,7 +110,7 @@ impl Node {
 
     /// Returns all targets that Ironic has of the node.
     pub(super) fn all_targets(&self, ironic: &Client) -> CpiResult<Vec<JsonObject>> {
-        Ok(ironic.list(Collection::Targets, &ListOptions::of_node(&self.uuid))?)
+        Ok(ironic.list(Collection::Targets, &ListOptions::for_node(&self.uuid))?)
     }
 
     /// Returns the node's targets that this CPI created and has not detached.

@@ -153,7 +153,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
             let cid = vm_cid(&mut arguments)??;
             vm::set_metadata(call, &cid, arguments.hash("metadata")?)
         }
-        "get_disks" => disk::of_vm(call, &vm_cid(&mut arguments)??),
+        "get_disks" => disk::disk_cids(call, &vm_cid(&mut arguments)??),
         "create_disk" => {
             let size = arguments.size("size")?;
             arguments.hash("cloud_properties")?;

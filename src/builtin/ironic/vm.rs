@@ -45,7 +45,7 @@ pub(super) fn create(call: &mut IronicCall, arguments: IronicVmArguments) -> Cpi
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
             match delete_patiently(call, &cid) {
                 Ok(_) => Err(failure),
-                Err(undoing) => Err(cleanup_error(call, &cid, failure, undoing)),
+                Err(cleanup_failure) => Err(cleanup_error(call, &cid, failure, cleanup_failure)),
             }
         }
     }
@@ -53,10 +53,15 @@ pub(super) fn create(call: &mut IronicCall, arguments: IronicVmArguments) -> Cpi
 
 /// Returns the error of a `create_vm` that failed and could not delete the parts of the VM. It lists the
 /// parts, and the calls that delete them. The caller may retry if the retry finds these parts as leftovers.
-fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing: CpiFailure) -> CpiFailure {
+fn cleanup_error(
+    call: &mut IronicCall,
+    cid: &str,
+    failure: CpiFailure,
+    cleanup_failure: CpiFailure,
+) -> CpiFailure {
     // The deletion has already waited for the server.
     call.ironic.set_outage_timeout(Duration::ZERO);
-    let parts = parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
+    let parts = check_parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
         Ok(true) => Some(part),
         Ok(false) => None,
         Err(_) => Some(format!("perhaps {part}")),
@@ -69,18 +74,19 @@ fn cleanup_error(call: &mut IronicCall, cid: &str, failure: CpiFailure, undoing:
     };
     CpiFailure {
         message: format!(
-            "{failure}; cleaning up failed too: {undoing}; left over: {leftovers}; {next}delete_vm of '{cid}'"
+            "{failure}; cleaning up failed too: {cleanup_failure}; left over: {leftovers}; \
+             {next}delete_vm of '{cid}'"
         ),
-        ok_to_retry: is_found_later && undoing.ok_to_retry,
+        ok_to_retry: is_found_later && cleanup_failure.ok_to_retry,
         made_nothing: false,
         ..failure
     }
 }
 
-/// Returns the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
+/// Checks the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
 /// exists.
-fn parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
-    let node = Node::of_vm(&call.ironic, cid);
+fn check_parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
+    let node = Node::find_by_vm(&call.ironic, cid);
     let name = match &node {
         Ok(Some(node)) => node.label(),
         _ => format!("the node whose instance_uuid is '{cid}'"),
@@ -137,7 +143,7 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> 
         })?;
         call.storage.grow(&root, size)?;
     }
-    let networks = with_addresses(call, &node_uuid, arguments.networks)?;
+    let networks = add_mac_addresses(call, &node_uuid, arguments.networks)?;
     let settings = call.config.agent.settings(AgentSettingsInput {
         agent_id: &arguments.agent_id,
         vm_cid: cid,
@@ -183,8 +189,8 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> 
 
 /// Adds the MAC addresses of the node's ports to networks that have none. The agent finds network cards by
 /// these addresses.
-fn with_addresses(call: &IronicCall, node: &str, mut networks: JsonObject) -> CpiResult<JsonObject> {
-    let ports = call.ironic.list(Collection::Ports, &ListOptions::of_node(node))?;
+fn add_mac_addresses(call: &IronicCall, node: &str, mut networks: JsonObject) -> CpiResult<JsonObject> {
+    let ports = call.ironic.list(Collection::Ports, &ListOptions::for_node(node))?;
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
         let Value::Object(network) = network else {
@@ -206,7 +212,7 @@ fn with_addresses(call: &IronicCall, node: &str, mut networks: JsonObject) -> Cp
 /// The call can be repeated if it is killed: `instance_uuid` is cleared only after everything that is found
 /// through it is deleted.
 pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
-    if let Some(node) = Node::of_vm(&call.ironic, cid)? {
+    if let Some(node) = Node::find_by_vm(&call.ironic, cid)? {
         return_node(call, node)?;
     } else {
         call.log(format_args!("VM '{cid}' has no node"));
@@ -216,7 +222,7 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
             Err(error) if !error.is_not_found() => return Err(error.into()),
             _ => {}
         }
-    } else if let Some(node) = Node::of_vm(&call.ironic, cid)? {
+    } else if let Some(node) = Node::find_by_vm(&call.ironic, cid)? {
         call.ironic.update(Collection::Nodes, &node.uuid, &Patch::new().remove(&["instance_uuid"]))?;
     }
     for volume in volumes(cid) {
@@ -272,7 +278,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
 /// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
 /// even if `delete_vm` failed before.
 pub(super) fn exists(call: &IronicCall, cid: &str) -> CpiResult<Value> {
-    for (_, exists) in parts(call, cid) {
+    for (_, exists) in check_parts(call, cid) {
         if exists? {
             return Ok(json!(true));
         }
@@ -283,7 +289,7 @@ pub(super) fn exists(call: &IronicCall, cid: &str) -> CpiResult<Value> {
 /// `reboot_vm`: leaves the machine on, even if it was off. If there are detached targets to delete, powers
 /// the machine off first.
 pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
-    let node = require(call, cid)?;
+    let node = find_node(call, cid)?;
     if node.detached_targets().is_empty() && !node.is_off() {
         call.ironic.set_power(&node.uuid, Power::Reboot, call.power_timeout)?;
     } else {
@@ -300,13 +306,13 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
 
 /// Implements `set_vm_metadata`.
 pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -> CpiResult<Value> {
-    let node = require(call, cid)?;
+    let node = find_node(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
     call.ironic.update(Collection::Nodes, &node.uuid, &patch)?;
     Ok(Value::Null)
 }
 
 /// Returns the node of a VM, or the error "VM not found".
-pub(super) fn require(call: &IronicCall, cid: &str) -> CpiResult<Node> {
-    Node::of_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found_error(VolumeKind::Root, cid))
+pub(super) fn find_node(call: &IronicCall, cid: &str) -> CpiResult<Node> {
+    Node::find_by_vm(&call.ironic, cid)?.ok_or_else(|| super::volume::not_found_error(VolumeKind::Root, cid))
 }

@@ -5,12 +5,12 @@ use std::process::{Command, Stdio};
 
 use crate::cpi::failure::{CpiFailure, CpiResult};
 
-/// Copies a tree with owners, times, links, holes and attributes into `to`, which may exist. Shares the
+/// Copies a tree with owners, times, links, holes and attributes into `target`, which may exist. Shares the
 /// blocks of files if the file system supports that.
-pub(super) fn copy_tree(from: &Path, to: &Path) -> CpiResult<()> {
+pub(super) fn copy_tree(source: &Path, target: &Path) -> CpiResult<()> {
     let output = Command::new("cp")
         .args(["-a", "--reflink=auto", "-T", "--"])
-        .args([from, to])
+        .args([source, target])
         .stdin(Stdio::null())
         .output()
         .map_err(|error| CpiFailure::io("running 'cp'", error))?;
@@ -18,6 +18,10 @@ pub(super) fn copy_tree(from: &Path, to: &Path) -> CpiResult<()> {
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let first = stderr.lines().next().unwrap_or("no message");
-    Err(CpiFailure::cloud(format!("copying '{}' to '{}' failed: {first}", from.display(), to.display())))
+    let first_line = stderr.lines().next().unwrap_or("no message");
+    Err(CpiFailure::cloud(format!(
+        "copying '{}' to '{}' failed: {first_line}",
+        source.display(),
+        target.display()
+    )))
 }

@@ -71,7 +71,7 @@ pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     }
     // The data may be in a VM whose deletion was interrupted. It counts, because the next changing call moves
     // it back.
-    Ok(cloud.staged_paths()?.iter().any(|vm| vm::device(vm, cid).is_dir()))
+    Ok(cloud.staged_paths()?.iter().any(|vm| vm::device_path(vm, cid).is_dir()))
 }
 
 /// Returns the VM that has the data of the disk, which may be lost. The caller must hold the disk.
@@ -105,7 +105,7 @@ pub(super) fn update(
 pub(super) fn attach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<Value> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if !pair.is_attached {
-        move_data(&pair.disk_lock.path.join(DATA), &vm::device(&pair.vm_lock.path, disk))?;
+        move_data(&pair.disk_lock.path.join(DATA), &vm::device_path(&pair.vm_lock.path, disk))?;
     }
     if call.is_v2 {
         return Ok(hint(disk));
@@ -128,7 +128,7 @@ pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
                 "disk '{disk}' is still mounted in VM '{vm}': the agent must unmount it first"
             )));
         }
-        move_data(&vm::device(&pair.vm_lock.path, disk), &pair.disk_lock.path.join(DATA))?;
+        move_data(&vm::device_path(&pair.vm_lock.path, disk), &pair.disk_lock.path.join(DATA))?;
     }
     match call.is_v2 {
         true => Ok(()),
@@ -137,7 +137,7 @@ pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
 }
 
 /// Moves the data of a disk back from the devices of a VM that has ended.
-pub(super) fn give_back(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()> {
+pub(super) fn return_disk(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()> {
     let lock = cloud.lock(cid)?.ok_or_else(|| {
         CpiFailure::cloud(format!(
             "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
@@ -150,7 +150,7 @@ pub(super) fn give_back(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()
 /// Returns the current path of a disk's data. The caller must hold the disk.
 pub(super) fn data(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
     Ok(match attached_to(cloud, cid)? {
-        Some(vm) => vm::device(&cloud.path(&vm), cid),
+        Some(vm) => vm::device_path(&cloud.path(&vm), cid),
         None => lock.path.join(DATA),
     })
 }
@@ -188,20 +188,20 @@ fn find_data(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<DiskData>> {
         return Ok(Some(DiskData::Detached));
     }
     for vm in cloud.list(ObjectKind::Vm)? {
-        if is_dir(&vm::device(&cloud.path(&vm), cid))? {
+        if is_dir(&vm::device_path(&cloud.path(&vm), cid))? {
             return Ok(Some(DiskData::Attached(vm)));
         }
     }
     Ok(None)
 }
 
-fn move_data(from: &Path, to: &Path) -> CpiResult<()> {
+fn move_data(source: &Path, target: &Path) -> CpiResult<()> {
     let rename = || -> io::Result<()> {
-        renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?;
-        sync_parent(to)?;
-        sync_parent(from)
+        renameat_with(CWD, source, CWD, target, RenameFlags::NOREPLACE)?;
+        sync_parent(target)?;
+        sync_parent(source)
     };
     rename().map_err(|error| {
-        CpiFailure::io(format_args!("moving '{}' to '{}'", from.display(), to.display()), error)
+        CpiFailure::io(format_args!("moving '{}' to '{}'", source.display(), target.display()), error)
     })
 }

@@ -150,12 +150,12 @@ pub(super) fn settings_are_in_registry(lock: &ObjectLock) -> CpiResult<bool> {
 /// Implements `get_disks`.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
     let lock = cloud.lock_existing(cid)?;
-    let names = cloud::names(&lock.path.join(DEVICES))?;
+    let names = cloud::list_names(&lock.path.join(DEVICES))?;
     Ok(names.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
 
 /// Returns the path of the data of an attached disk.
-pub(super) fn device(vm: &Path, disk: &Cid) -> PathBuf {
+pub(super) fn device_path(vm: &Path, disk: &Cid) -> PathBuf {
     vm.join(DEVICES).join(disk.as_str())
 }
 
@@ -191,9 +191,9 @@ fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
 pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
-    for name in cloud::names(&vm.join(DEVICES))? {
+    for name in cloud::list_names(&vm.join(DEVICES))? {
         if let Some(cid) = ObjectKind::Disk.parse(&name) {
-            disk::give_back(cloud, &device(vm, &cid), &cid)?;
+            disk::return_disk(cloud, &device_path(vm, &cid), &cid)?;
         }
     }
     Ok(())
@@ -235,7 +235,7 @@ fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
             })
     };
     let mut has_stopped = false;
-    for name in cloud::names(Path::new("/proc"))? {
+    for name in cloud::list_names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };

@@ -18,7 +18,7 @@ use super::qmp::Qmp;
 use super::rpc::QemuCall;
 use crate::cpi::attachment;
 use crate::cpi::cid::{Cid, ObjectKind};
-use crate::cpi::cloud::{Cloud, names};
+use crate::cpi::cloud::{Cloud, list_names};
 use crate::cpi::cloud_rpc::DiskAndVm;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::records;
@@ -143,9 +143,9 @@ pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
         .map_err(|error| CpiFailure::io(format_args!("removing '{}'", path.display()), error))
 }
 
-/// Returns the disks attached to the VM in this directory.
-pub(super) fn of_vm(vm: &Path) -> CpiResult<Vec<Cid>> {
-    Ok(names(&vm.join(DEVICES))?.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
+/// Returns the CIDs of the disks attached to the VM in this directory.
+pub(super) fn attached_disks(vm: &Path) -> CpiResult<Vec<Cid>> {
+    Ok(list_names(&vm.join(DEVICES))?.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.

@@ -105,9 +105,9 @@ impl QemuImg {
     }
 
     /// Copies an image of the given format to a new one in format qcow2.
-    pub(super) fn convert(&self, from: &Path, format: &str, to: &Path) -> CpiResult<()> {
+    pub(super) fn convert(&self, source: &Path, format: &str, target: &Path) -> CpiResult<()> {
         let options = ["-f", format, "-O", "qcow2"].map(OsStr::new);
-        let paths = [from.as_os_str(), to.as_os_str()];
+        let paths = [source.as_os_str(), target.as_os_str()];
         self.run("convert", &[&options[..], &paths[..]].concat(), None, Stdio::null(), COPY_TIMEOUT).map(drop)
     }
 

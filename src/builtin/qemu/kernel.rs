@@ -92,14 +92,14 @@ fn open(key: &str, path: &Path, limit: u64) -> CpiResult<File> {
     Ok(file)
 }
 
-fn copy(from: &File, to: &Path, limit: u64) -> CpiResult<()> {
+fn copy(source: &File, target_path: &Path, limit: u64) -> CpiResult<()> {
     let copy = || -> io::Result<()> {
-        let mut target = create_private(to)?;
+        let mut target = create_private(target_path)?;
         // The file may have grown since it was checked.
-        io::copy(&mut from.take(limit), &mut target)?;
+        io::copy(&mut source.take(limit), &mut target)?;
         target.sync_all()
     };
-    copy().map_err(|error| CpiFailure::io(format_args!("writing '{}'", to.display()), error))
+    copy().map_err(|error| CpiFailure::io(format_args!("writing '{}'", target_path.display()), error))
 }
 
 /// Links the files of a stemcell, if it has them, into the directory of a VM.

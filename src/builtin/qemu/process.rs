@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::qmp::{Qmp, SOCKET};
 use crate::cpi::cid::ObjectKind;
-use crate::cpi::cloud::{Cloud, names};
+use crate::cpi::cloud::{Cloud, list_names};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::ProcessIdentity;
@@ -28,12 +28,14 @@ const LOG: &str = base::vm_directory::QEMU_LOG;
 const MAX_LOG_BYTES: u64 = 64 << 10;
 /// The time that QEMU has until it answers.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// The time that QEMU has to end after SIGTERM, which writes its caches to the disks.
+/// The time that all processes of a VM have to end, including those that are not on record.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time that QEMU has to write its caches to the disks and to end after SIGTERM.
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The programs of a start.
-pub(super) struct Start<'a> {
+/// The programs that start a VM.
+pub(super) struct StartPrograms<'a> {
     /// This program, which keeps the console.
     pub executable: &'a Path,
     pub qemu: &'a Path,
@@ -41,7 +43,7 @@ pub(super) struct Start<'a> {
 }
 
 /// Starts QEMU in the VM's directory, waits until it answers, and records it.
-pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
+pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()> {
     let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
     };
@@ -52,7 +54,7 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         Ok(log)
     };
     let open_error = |error| start_error("opening the log of QEMU", error);
-    let beginning = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+    let log_start = fs::metadata(&path).map_or(0, |metadata| metadata.len());
     // The socket of an earlier QEMU must not be taken for that of the new one.
     match fs::remove_file(directory.join(SOCKET)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -61,19 +63,19 @@ pub(super) fn start(start: &Start, directory: &Path) -> CpiResult<()> {
         _ => {}
     }
     let (reader, writer) = io::pipe().map_err(|error| start_error("creating a pipe", error))?;
-    let mut console = Command::new(start.executable);
+    let mut console = Command::new(programs.executable);
     console.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
     console.stderr(log().map_err(open_error)?).env_clear().current_dir(directory).process_group(0);
     let mut console = console.spawn().map_err(|error| start_error("starting 'vm-console'", error))?;
-    let mut qemu = Command::new(start.qemu);
-    qemu.args(start.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
+    let mut qemu = Command::new(programs.qemu);
+    qemu.args(programs.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
     qemu.env_clear().current_dir(directory).process_group(0);
-    let spawned = qemu.spawn();
+    let child = qemu.spawn();
     // This process must not keep the console open.
     drop(qemu);
-    let outcome = match spawned {
+    let outcome = match child {
         Ok(mut child) => {
-            let result = wait_until_ready(&mut child, directory, &path, beginning);
+            let result = wait_until_ready(&mut child, directory, &path, log_start);
             if result.is_err() {
                 kill_child(&mut child);
             }
@@ -95,7 +97,7 @@ fn kill_child(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: u64) -> CpiResult<()> {
+fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, log_start: u64) -> CpiResult<()> {
     let boot_error = |reason: String| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {reason}"))
     };
@@ -105,7 +107,7 @@ fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: 
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| boot_error(error.to_string()))? {
-            let reason = last_line(log, beginning).unwrap_or_else(|| format!("it ended with {status}"));
+            let reason = last_line(log, log_start).unwrap_or_else(|| format!("it ended with {status}"));
             return Err(boot_error(format!("QEMU: {reason}")));
         }
         match Qmp::try_connect(directory) {
@@ -120,9 +122,9 @@ fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, beginning: 
 }
 
 /// Returns the last line of this start in the log, without the name of the program.
-fn last_line(log: &Path, beginning: u64) -> Option<String> {
+fn last_line(log: &Path, log_start: u64) -> Option<String> {
     let mut file = File::open(log).ok()?;
-    file.seek(SeekFrom::Start(beginning)).ok()?;
+    file.seek(SeekFrom::Start(log_start)).ok()?;
     let mut text = Vec::new();
     file.take(MAX_LOG_BYTES).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -140,7 +142,7 @@ pub(super) fn is_running(directory: &Path) -> CpiResult<bool> {
     }
 }
 
-/// Asks the guest to shut down, and waits for at most `timeout`. Then stops QEMU, as [`stop`].
+/// Asks the guest to shut down, and waits for at most `timeout`. Then stops QEMU, as [`stop`] does.
 pub(super) fn shut_down(directory: &Path, timeout: Duration) -> CpiResult<()> {
     if is_running(directory)? {
         let deadline = Instant::now() + timeout;
@@ -181,7 +183,7 @@ fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(lock_error(error)),
     };
-    let deadline = Instant::now() + START_TIMEOUT;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
         match log.try_lock() {
             Ok(()) => return Ok(()),
@@ -193,7 +195,7 @@ fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
                 thread::sleep(POLL_PAUSE);
             }
             Err(fs::TryLockError::WouldBlock) => {
-                let timeout = START_TIMEOUT.as_secs();
+                let timeout = EXIT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
                     "a process of the VM in '{}' still runs after {timeout} s: end it, then try again \
                      (`fuser -v {}` shows it)",
@@ -211,7 +213,7 @@ pub(super) fn stop_unrecorded(cid: &str) -> CpiResult<bool> {
         return Ok(false);
     }
     let mut has_stopped = false;
-    for name in names(Path::new("/proc"))? {
+    for name in list_names(Path::new("/proc"))? {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };

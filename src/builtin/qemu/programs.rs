@@ -73,22 +73,22 @@ impl Programs {
 
     fn find(&self, name: &str, package: &str) -> CpiResult<PathBuf> {
         let directory = self.directory.as_ref().and_then(|path| path.to_str());
-        require(name, directory.unwrap_or(SEARCH_PATH), package)
+        find_program(name, directory.unwrap_or(SEARCH_PATH), package)
     }
 }
 
 /// Returns the path of `ip`, which sets up network devices. Fails if it is not installed.
 pub(super) fn ip() -> CpiResult<PathBuf> {
-    require("ip", SEARCH_PATH, "iproute2")
+    find_program("ip", SEARCH_PATH, "iproute2")
 }
 
 /// Returns the path of a program that makes or changes file systems. Fails if it is not installed.
 pub(super) fn e2fsprogs(name: &str) -> CpiResult<PathBuf> {
-    require(name, SEARCH_PATH, "e2fsprogs")
+    find_program(name, SEARCH_PATH, "e2fsprogs")
 }
 
 /// Returns the path of a program in the directories `search_path`. Fails if it is not installed.
-fn require(name: &str, search_path: &str, package: &str) -> CpiResult<PathBuf> {
+fn find_program(name: &str, search_path: &str, package: &str) -> CpiResult<PathBuf> {
     find(name, search_path).ok_or_else(|| {
         CpiFailure::new(
             FailureKind::NotSupported,

@@ -62,7 +62,7 @@ impl CloudMethods for QemuCall<'_, '_> {
     }
 
     fn get_disks(&mut self, cloud: &Cloud, vm: &Cid) -> CpiResult<Vec<Cid>> {
-        disk::of_vm(&cloud.lock_existing(vm)?.path)
+        disk::attached_disks(&cloud.lock_existing(vm)?.path)
     }
 
     fn create_disk(&mut self, cloud: &Cloud, size: u64, cloud_properties: JsonObject) -> CpiResult<Value> {

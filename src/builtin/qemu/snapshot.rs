@@ -35,14 +35,14 @@ pub(super) fn create(
         Ok((vm_lock, cloud.lock_existing(disk)?, QemuImg::new(&call.programs())?))
     })()
     .map_err(CpiFailure::before_any_effect)?;
-    let running = match &vm_lock {
+    let running_vm = match &vm_lock {
         Some(vm) => process::is_running(&vm.path)?.then_some(vm),
         None => None,
     };
     let cid = ObjectKind::Snapshot.new_cid();
     let staging = cloud.create_staging(&cid)?;
     let image = staging.path.join(disk::IMAGE);
-    let result = match running {
+    let result = match running_vm {
         Some(vm) => qemu_img
             .info_while_in_use(&disk_lock.path.join(disk::IMAGE))
             .and_then(|info| qemu_img.create_bytes(&image, info.virtual_size))

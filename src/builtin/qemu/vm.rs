@@ -161,13 +161,14 @@ fn boot(
 ) -> CpiResult<()> {
     let (choice, root) = (call.config.accelerator, call.config.root.clone());
     let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
-    let disks = disk::of_vm(&lock.path)?;
+    let disks = disk::attached_disks(&lock.path)?;
     let kernel = kernel::start(&lock.path, &call.config);
     let networks = &record.cpi_fields;
     let machine = Machine { cid, accelerator, hardware, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
-    let start = process::Start { executable: call.executable, qemu: &system.path, arguments: &arguments };
-    process::start(&start, &lock.path)?;
+    let programs =
+        process::StartPrograms { executable: call.executable, qemu: &system.path, arguments: &arguments };
+    process::start(&programs, &lock.path)?;
     networks.connect().inspect_err(|_| {
         // The error names the cause. What still runs is stopped when the directory is removed.
         let _ = process::stop(&lock.path);

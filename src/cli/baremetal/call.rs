@@ -89,7 +89,7 @@ impl<'c> Call<'c> {
     }
 
     /// Returns true if the option without a value was given.
-    pub(super) fn has_flag(&self, option: &str) -> bool {
+    pub(super) fn has_switch(&self, option: &str) -> bool {
         self.get(option).unwrap_or_default()
     }
 
@@ -121,7 +121,7 @@ impl<'c> Call<'c> {
             ValueKind::Text | ValueKind::Choice(_) => text().map(Value::String),
             ValueKind::Number => self.get::<u32>(field.option).map(Value::from),
             ValueKind::Bool => text().map(|text| Value::Bool(text == "true")),
-            ValueKind::Switch(value) => self.has_flag(field.option).then_some(Value::Bool(value)),
+            ValueKind::Switch(value) => self.has_switch(field.option).then_some(Value::Bool(value)),
             ValueKind::Node => match text() {
                 Some(node) => Some(Value::String(self.ironic()?.node_uuid(&node)?)),
                 None => None,
@@ -142,16 +142,16 @@ impl<'c> Call<'c> {
     }
 
     /// Asks the operator on a terminal. Without one, goes ahead.
-    pub(super) fn confirm(&self, question: &str, declined: &str) -> Result<()> {
+    pub(super) fn confirm(&self, question: &str, refusal: &str) -> Result<()> {
         if !self.session.is_interactive() || ui::prompt::confirm(question)? {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Declined, format!("not confirmed: {declined}")))
+        Err(Error::new(ErrorKind::Declined, format!("not confirmed: {refusal}")))
     }
 
     /// With `--power-off`, powers off the node of an object of the resource, which the operator must confirm.
     pub(super) fn power_off_node(&self, id: &str) -> Result<()> {
-        if !self.has_flag("power-off") {
+        if !self.has_switch("power-off") {
             return Ok(());
         }
         let ironic = self.ironic()?;
@@ -221,7 +221,7 @@ impl<'c> Call<'c> {
 
     /// Masks the user names of a volume target, unless `--show-usernames` was given.
     fn mask(&self, object: &mut JsonObject) {
-        if self.resource().collection == Collection::Targets && !self.has_flag("show-usernames") {
+        if self.resource().collection == Collection::Targets && !self.has_switch("show-usernames") {
             ironic::mask_usernames(object);
         }
     }

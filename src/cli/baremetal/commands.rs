@@ -14,9 +14,9 @@ pub(in crate::cli) struct CommandSpec {
     /// The words of the command after `baremetal`.
     pub path: &'static str,
     /// The summary in the help.
-    about: &'static str,
+    summary: &'static str,
     /// More paragraphs of the help, or an empty text.
-    more: &'static str,
+    details: &'static str,
     examples: &'static [&'static str],
     /// The kind of resource.
     pub(super) resource: &'static Resource,
@@ -164,9 +164,9 @@ const COLLECT: &[Field] = &[
 pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         path: "node create",
-        about: "Enrol a node",
-        more: "The node begins in the state `enroll`. `node manage` and `node provide` make it available. An \
-         interface without an option is that of the driver.",
+        summary: "Enrol a node",
+        details: "The node begins in the state `enroll`. `node manage` and `node provide` make it available. \
+         An interface without an option is that of the driver.",
         examples: &["baremetal node create --driver ipmi --name node-1 --driver-info ipmi_address=10.0.0.9"],
         resource: &NODE,
         args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
@@ -175,8 +175,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node list",
-        about: "List nodes",
-        more: "",
+        summary: "List nodes",
+        details: "",
         examples: &["baremetal node list --provision-state available"],
         resource: &NODE,
         args: &[ArgGroup::Query(NODE_QUERY), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
@@ -185,8 +185,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node show",
-        about: "Show a node",
-        more: "",
+        summary: "Show a node",
+        details: "",
         examples: &["baremetal node show node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID, FIELDS]), ArgGroup::PrintsOne],
@@ -195,8 +195,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node validate",
-        about: "Check that each interface of a node is ready for a deploy",
-        more: "",
+        summary: "Check that each interface of a node is ready for a deploy",
+        details: "",
         examples: &["baremetal node validate node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID]), ArgGroup::PrintsMany],
@@ -205,8 +205,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node set",
-        about: "Change nodes",
-        more: "Overwrites the values that you name; all others stay.",
+        summary: "Change nodes",
+        details: "Overwrites the values that you name; all others stay.",
         examples: &["baremetal node set node-1 --resource-class baremetal --property \
              capabilities=iscsi_boot:true"],
         resource: &NODE,
@@ -216,8 +216,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node unset",
-        about: "Remove fields and keys of nodes",
-        more: "Deletes the values without asking. An interface goes back to the default of the driver.",
+        summary: "Remove fields and keys of nodes",
+        details: "Deletes the values without asking. An interface goes back to the default of the driver.",
         examples: &["baremetal node unset node-1 --property capabilities"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS]), ArgGroup::Fields(Purpose::Unset)],
@@ -226,8 +226,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node delete",
-        about: "Delete nodes from Ironic",
-        more: "Deletes the records in Ironic: the nodes with their ports, volume connectors and volume \
+        summary: "Delete nodes from Ironic",
+        details: "Deletes the records in Ironic: the nodes with their ports, volume connectors and volume \
          targets. The machines and the volumes on the storage stay as they are. Ironic refuses a \
          node with an instance.\n\nOn a terminal, asks first. With -n or --json, or without a \
          terminal, deletes without asking.",
@@ -239,8 +239,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node manage",
-        about: "Check the access to nodes, and make them manageable",
-        more: "From the state `enroll` or `available` to `manageable`, in which nodes are prepared.",
+        summary: "Check the access to nodes, and make them manageable",
+        details: "From the state `enroll` or `available` to `manageable`, in which nodes are prepared.",
         examples: &["baremetal node manage node-1 --wait 5m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
@@ -249,8 +249,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node provide",
-        about: "Make nodes available for deploys",
-        more: "From the state `manageable` to `available`.",
+        summary: "Make nodes available for deploys",
+        details: "From the state `manageable` to `available`.",
         examples: &["baremetal node provide node-1 --wait 30m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
@@ -259,8 +259,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node inspect",
-        about: "Let Ironic find the properties of nodes",
-        more: "From the state `manageable`, and back to it.",
+        summary: "Let Ironic find the properties of nodes",
+        details: "From the state `manageable`, and back to it.",
         examples: &["baremetal node inspect node-1 --wait 30m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
@@ -269,8 +269,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node clean",
-        about: "Run cleaning steps on nodes",
-        more: "From the state `manageable`, and back to it. A step can erase the disks of the machine.",
+        summary: "Run cleaning steps on nodes",
+        details: "From the state `manageable`, and back to it. A step can erase the disks of the machine.",
         examples: &["baremetal node clean node-1 --clean-steps '[{\"interface\": \"deploy\", \"step\": \
              \"erase_devices_metadata\"}]'"],
         resource: &NODE,
@@ -280,8 +280,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node adopt",
-        about: "Take over nodes that already run an instance",
-        more: "From the state `manageable` to `active`.",
+        summary: "Take over nodes that already run an instance",
+        details: "From the state `manageable` to `active`.",
         examples: &["baremetal node adopt node-1 --wait 5m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
@@ -290,8 +290,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node abort",
-        about: "Stop the inspection, cleaning or deploy of nodes",
-        more: "",
+        summary: "Stop the inspection, cleaning or deploy of nodes",
+        details: "",
         examples: &["baremetal node abort node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS])],
@@ -300,8 +300,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node undeploy",
-        about: "End the instances of nodes",
-        more: "From the state `active` to `available`. Ironic powers the machine off and deletes its \
+        summary: "End the instances of nodes",
+        details: "From the state `active` to `available`. Ironic powers the machine off and deletes its \
          volume targets; the volumes on the storage stay. For an environment of monopile, use \
          delete-env instead.\n\nOn a terminal, asks first. With -n or --json, or without a \
          terminal, goes ahead without asking.",
@@ -313,8 +313,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node rescue",
-        about: "Boot nodes into a rescue system",
-        more: "From the state `active` to `rescue`.",
+        summary: "Boot nodes into a rescue system",
+        details: "From the state `active` to `rescue`.",
         examples: &["baremetal node rescue node-1 --wait 15m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, RESCUE_PASSWORD, WAIT])],
@@ -323,8 +323,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node unrescue",
-        about: "Boot nodes from their own system again",
-        more: "From the state `rescue` to `active`.",
+        summary: "Boot nodes from their own system again",
+        details: "From the state `rescue` to `active`.",
         examples: &["baremetal node unrescue node-1 --wait 15m"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, WAIT])],
@@ -333,8 +333,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node power on",
-        about: "Power nodes on",
-        more: "Waits until they are on.",
+        summary: "Power nodes on",
+        details: "Waits until they are on.",
         examples: &["baremetal node power on node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, POWER_TIMEOUT])],
@@ -343,8 +343,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node power off",
-        about: "Power nodes off",
-        more: "Waits until they are off.",
+        summary: "Power nodes off",
+        details: "Waits until they are off.",
         examples: &["baremetal node power off node-1 --soft"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
@@ -353,8 +353,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node reboot",
-        about: "Power nodes off and on again",
-        more: "Waits until they are on.",
+        summary: "Power nodes off and on again",
+        details: "Waits until they are on.",
         examples: &["baremetal node reboot node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, SOFT, POWER_TIMEOUT])],
@@ -363,8 +363,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node boot device set",
-        about: "Set the device from which nodes boot next",
-        more: "",
+        summary: "Set the device from which nodes boot next",
+        details: "",
         examples: &["baremetal node boot device set node-1 pxe --persistent"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, DEVICE, PERSISTENT])],
@@ -373,8 +373,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node boot device show",
-        about: "Show the device from which a node boots",
-        more: "",
+        summary: "Show the device from which a node boots",
+        details: "",
         examples: &["baremetal node boot device show node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID, ONLY_SUPPORTED]), ArgGroup::PrintsOne],
@@ -383,8 +383,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node maintenance set",
-        about: "Put nodes into maintenance",
-        more: "Ironic does not deploy a node in maintenance, and does not watch its power state.",
+        summary: "Put nodes into maintenance",
+        details: "Ironic does not deploy a node in maintenance, and does not watch its power state.",
         examples: &["baremetal node maintenance set node-1 --reason 'new disk'"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS, REASON])],
@@ -393,8 +393,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node maintenance unset",
-        about: "End the maintenance of nodes",
-        more: "",
+        summary: "End the maintenance of nodes",
+        details: "",
         examples: &["baremetal node maintenance unset node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_IDS])],
@@ -403,8 +403,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node trait add",
-        about: "Add traits to a node",
-        more: "",
+        summary: "Add traits to a node",
+        details: "",
         examples: &["baremetal node trait add node-1 CUSTOM_SSD"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID, TRAITS])],
@@ -413,8 +413,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node trait list",
-        about: "List the traits of a node",
-        more: "",
+        summary: "List the traits of a node",
+        details: "",
         examples: &["baremetal node trait list node-1"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID]), ArgGroup::PrintsMany],
@@ -423,8 +423,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "node trait remove",
-        about: "Remove traits from a node",
-        more: "",
+        summary: "Remove traits from a node",
+        details: "",
         examples: &["baremetal node trait remove node-1 CUSTOM_SSD"],
         resource: &NODE,
         args: &[ArgGroup::OfCommand(&[NODE_ID, TRAITS])],
@@ -433,8 +433,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "port create",
-        about: "Create a port: a network card of a node",
-        more: "A node needs one before it can be deployed.",
+        summary: "Create a port: a network card of a node",
+        details: "A node needs one before it can be deployed.",
         examples: &["baremetal port create 52:54:00:12:34:56 --node node-1"],
         resource: &PORT,
         args: &[ArgGroup::Fields(Purpose::Create), ArgGroup::PrintsOne],
@@ -443,8 +443,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "port list",
-        about: "List ports",
-        more: "",
+        summary: "List ports",
+        details: "",
         examples: &["baremetal port list --node node-1"],
         resource: &PORT,
         args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
@@ -453,8 +453,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "port show",
-        about: "Show a port",
-        more: "",
+        summary: "Show a port",
+        details: "",
         examples: &["baremetal port show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &PORT,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
@@ -463,8 +463,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "port delete",
-        about: "Delete ports",
-        more: "Deletes the records in Ironic without asking.",
+        summary: "Delete ports",
+        details: "Deletes the records in Ironic without asking.",
         examples: &["baremetal port delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &PORT,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
@@ -473,8 +473,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "allocation list",
-        about: "List allocations: reservations of nodes",
-        more: "",
+        summary: "List allocations: reservations of nodes",
+        details: "",
         examples: &["baremetal allocation list --node node-1"],
         resource: &ALLOCATION,
         args: &[ArgGroup::Query(BY_NODE), ArgGroup::OfCommand(LISTING), ArgGroup::PrintsMany],
@@ -483,8 +483,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "allocation show",
-        about: "Show an allocation",
-        more: "",
+        summary: "Show an allocation",
+        details: "",
         examples: &["baremetal allocation show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &ALLOCATION,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
@@ -493,8 +493,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "allocation delete",
-        about: "Delete allocations",
-        more: "Deletes the records in Ironic without asking. Ironic refuses if the node has an instance.",
+        summary: "Delete allocations",
+        details: "Deletes the records in Ironic without asking. Ironic refuses if the node has an instance.",
         examples: &["baremetal allocation delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &ALLOCATION,
         args: &[ArgGroup::OfCommand(&[RECORD_IDS])],
@@ -503,8 +503,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector create",
-        about: "Create a volume connector",
-        more: "",
+        summary: "Create a volume connector",
+        details: "",
         examples: &["baremetal volume connector create --node node-1 --type iqn --connector-id \
              iqn.2026-01.org:n1"],
         resource: &CONNECTOR,
@@ -514,8 +514,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector collect",
-        about: "Create the volume connectors that a machine reports",
-        more: "Reads the name of the iSCSI initiator (`/etc/iscsi/initiatorname.iscsi`), the names of \
+        summary: "Create the volume connectors that a machine reports",
+        details: "Reads the name of the iSCSI initiator (`/etc/iscsi/initiatorname.iscsi`), the names of \
          fibre channel adapters (`/sys/class/fc_host`), and the addresses of network cards: here, \
          or with --ssh on another machine, as the user root if only root can read them. Lists the \
          connectors of the machine. Connectors that the node has already stay as they are.",
@@ -530,8 +530,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector list",
-        about: "List volume connectors",
-        more: "",
+        summary: "List volume connectors",
+        details: "",
         examples: &["baremetal volume connector list --node node-1"],
         resource: &CONNECTOR,
         args: &[
@@ -545,8 +545,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector show",
-        about: "Show a volume connector",
-        more: "",
+        summary: "Show a volume connector",
+        details: "",
         examples: &["baremetal volume connector show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS]), ArgGroup::PrintsOne],
@@ -555,8 +555,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector set",
-        about: "Change a volume connector",
-        more: "Overwrites the values that you name; all others stay. The node must be powered off.",
+        summary: "Change a volume connector",
+        details: "Overwrites the values that you name; all others stay. The node must be powered off.",
         examples: &["baremetal volume connector set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack=7"],
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
@@ -565,8 +565,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector unset",
-        about: "Remove keys from a volume connector",
-        more: "Deletes the values of these keys without asking. The node must be powered off.",
+        summary: "Remove keys from a volume connector",
+        details: "Deletes the values of these keys without asking. The node must be powered off.",
         examples: &["baremetal volume connector unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --extra rack"],
         resource: &CONNECTOR,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Unset)],
@@ -575,8 +575,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume connector delete",
-        about: "Delete volume connectors",
-        more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
+        summary: "Delete volume connectors",
+        details: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
          stay. The nodes must be powered off.",
         examples: &["baremetal volume connector delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &CONNECTOR,
@@ -586,8 +586,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target create",
-        about: "Create a volume target",
-        more: "",
+        summary: "Create a volume target",
+        details: "",
         examples: &["baremetal volume target create --node node-1 --type iscsi --volume-id vol-1 \
              --boot-index 0"],
         resource: &TARGET,
@@ -601,8 +601,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target list",
-        about: "List volume targets",
-        more: "",
+        summary: "List volume targets",
+        details: "",
         examples: &["baremetal volume target list --node node-1"],
         resource: &TARGET,
         args: &[
@@ -617,8 +617,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target show",
-        about: "Show a volume target",
-        more: "",
+        summary: "Show a volume target",
+        details: "",
         examples: &["baremetal volume target show 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &TARGET,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, FIELDS, SHOW_USERNAMES]), ArgGroup::PrintsOne],
@@ -627,8 +627,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target set",
-        about: "Change a volume target",
-        more: "Overwrites the values that you name; all others stay. The node must be powered off.",
+        summary: "Change a volume target",
+        details: "Overwrites the values that you name; all others stay. The node must be powered off.",
         examples: &["baremetal volume target set 3fa85f64-5717-4562-b3fc-2c963f66afa6 --boot-index 1"],
         resource: &TARGET,
         args: &[ArgGroup::OfCommand(&[RECORD_ID, POWER_OFF]), ArgGroup::Fields(Purpose::Set)],
@@ -637,8 +637,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target unset",
-        about: "Remove keys from a volume target",
-        more: "Deletes the values of these keys without asking. The node must be powered off.",
+        summary: "Remove keys from a volume target",
+        details: "Deletes the values of these keys without asking. The node must be powered off.",
         examples: &["baremetal volume target unset 3fa85f64-5717-4562-b3fc-2c963f66afa6 --property \
              target_lun"],
         resource: &TARGET,
@@ -651,8 +651,8 @@ pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         path: "volume target delete",
-        about: "Delete volume targets",
-        more: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
+        summary: "Delete volume targets",
+        details: "Deletes the records in Ironic without asking. The volumes on the storage and their data \
          stay. The nodes must be powered off.",
         examples: &["baremetal volume target delete 3fa85f64-5717-4562-b3fc-2c963f66afa6"],
         resource: &TARGET,
@@ -701,8 +701,9 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
         match find(&path) {
             Some(spec) => spec.describe(Command::new(name)),
             None => {
-                let about = GROUPS.iter().find(|(group, _)| *group == path).map_or("", |(_, about)| about);
-                describe(Command::new(name).about(about), &path)
+                let summary =
+                    GROUPS.iter().find(|(group, _)| *group == path).map_or("", |(_, summary)| summary);
+                describe(Command::new(name).about(summary), &path)
             }
         }
     });
@@ -711,10 +712,10 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
 
 impl CommandSpec {
     fn describe(&self, command: Command) -> Command {
-        let command = command.about(self.about);
-        let command = match self.more {
+        let command = command.about(self.summary);
+        let command = match self.details {
             "" => command,
-            more => command.long_about(format!("{}\n\n{more}", self.about)),
+            details => command.long_about(format!("{}\n\n{details}", self.summary)),
         };
         let command = self.args.iter().fold(command, |command, group| match group {
             ArgGroup::Fields(purpose) => {

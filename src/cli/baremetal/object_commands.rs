@@ -24,7 +24,7 @@ pub(super) fn create(call: &Call) -> Result<CommandResult> {
 /// Lists objects.
 pub(super) fn list(call: &Call) -> Result<CommandResult> {
     let mut options = ListOptions {
-        has_all_fields: call.has_flag("long"),
+        returns_all_fields: call.has_switch("long"),
         fields: call.texts("fields"),
         limit: call.get("limit").map(|limit: u32| limit as usize).filter(|limit| *limit > 0),
         marker: call.text("marker"),
@@ -44,7 +44,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
     }
     let objects = call.ironic()?.list(collection, &options)?;
     let all_of_server;
-    let columns: Vec<&str> = match (options.fields.is_empty(), options.has_all_fields) {
+    let columns: Vec<&str> = match (options.fields.is_empty(), options.returns_all_fields) {
         (false, _) => options.fields.iter().map(String::as_str).collect(),
         (true, true) if call.resource().long.is_empty() && !objects.is_empty() => {
             all_of_server = field_names(&objects);
@@ -89,7 +89,7 @@ pub(super) fn set(call: &Call) -> Result<CommandResult> {
 
 /// Removes the named fields and keys of objects.
 pub(super) fn unset(call: &Call) -> Result<CommandResult> {
-    if call.has_flag("boot-index") {
+    if call.has_switch("boot-index") {
         return Err(Error::usage("--boot-index cannot be unset: every volume target has one")
             .with_hint("to change it: `monopile baremetal volume target set UUID --boot-index N`"));
     }
@@ -100,7 +100,7 @@ pub(super) fn unset(call: &Call) -> Result<CommandResult> {
                 let keys = call.texts(field.option);
                 patch = keys.iter().fold(patch, |patch, key| patch.remove(&[field.key, key]));
             }
-            _ if call.has_flag(field.option) => patch = patch.remove(&[field.key]),
+            _ if call.has_switch(field.option) => patch = patch.remove(&[field.key]),
             _ => {}
         }
     }

@@ -94,14 +94,14 @@ impl Output {
         Output {
             format: call.text("format"),
             columns: call.all(COLUMNS),
-            noindent: call.has_flag("noindent"),
+            noindent: call.has_switch("noindent"),
             max_width: call.get("max-width").unwrap_or_default(),
-            fit_width: call.has_flag("fit-width"),
-            print_empty: call.has_flag("print-empty"),
+            fit_width: call.has_switch("fit-width"),
+            print_empty: call.has_switch("print-empty"),
             prefix: call.text("prefix").unwrap_or_default(),
             quote: call.text("quote").unwrap_or_default(),
             sort_columns: call.texts("sort-column"),
-            is_descending: call.has_flag("sort-descending"),
+            is_descending: call.has_switch("sort-descending"),
         }
     }
 
@@ -187,9 +187,9 @@ impl Output {
         }
         let requested_columns: Vec<String> =
             self.columns.iter().map(|name| column_key(&name.to_string_lossy())).collect();
-        let is = |name: &str, column: &str| name.to_lowercase() == column;
+        let is_column = |name: &str, column: &str| name.to_lowercase() == column;
         if let Some(unknown) =
-            requested_columns.iter().find(|column| !known_columns.iter().any(|name| is(name, column)))
+            requested_columns.iter().find(|column| !known_columns.iter().any(|name| is_column(name, column)))
         {
             let all = || Some(format!("the columns are: {}", known_columns.join(", ")));
             return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
@@ -201,7 +201,7 @@ impl Output {
         Ok(known_columns
             .iter()
             .copied()
-            .filter(|name| requested_columns.iter().any(|column| is(name, column)))
+            .filter(|name| requested_columns.iter().any(|column| is_column(name, column)))
             .collect())
     }
 
@@ -222,7 +222,7 @@ impl Output {
         let cells =
             |row: &Vec<Value>| row.iter().map(|value| base::text::clean_line(&plain(value))).collect();
         let header: Vec<String> = columns.iter().map(|name| base::text::clean_line(name)).collect();
-        let numbers = |column: usize| rows.iter().all(|row| row[column].is_number());
+        let is_numeric = |column: usize| rows.iter().all(|row| row[column].is_number());
         let limit = match usize::try_from(self.max_width) {
             Ok(width) if width > 0 => Some(width),
             _ => self.fit_width.then(ui::stdout_columns),
@@ -230,7 +230,9 @@ impl Output {
         let grid = Grid {
             header: header.iter().map(String::as_str).collect(),
             rows: rows.iter().map(cells).collect(),
-            is_right_aligned: (0..columns.len()).map(|column| !rows.is_empty() && numbers(column)).collect(),
+            is_right_aligned: (0..columns.len())
+                .map(|column| !rows.is_empty() && is_numeric(column))
+                .collect(),
             limit,
             minimum,
         };
@@ -241,13 +243,13 @@ impl Output {
     /// escapes what would need quotes.
     fn csv(&self, columns: &[&str], rows: &[Vec<Value>]) -> String {
         let quote = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\"\""));
-        let special = |letter: char| matches!(letter, '"' | ',' | '\\' | '\n' | '\r');
+        let is_special = |letter: char| matches!(letter, '"' | ',' | '\\' | '\n' | '\r');
         let cell = |text: &str, may_be_bare: bool| match self.quote.as_str() {
             "none" => {
-                let escape = |letter| special(letter).then_some('\\').into_iter().chain([letter]);
+                let escape = |letter| is_special(letter).then_some('\\').into_iter().chain([letter]);
                 text.chars().flat_map(escape).collect()
             }
-            "minimal" if !text.contains(special) => text.to_owned(),
+            "minimal" if !text.contains(is_special) => text.to_owned(),
             "all" | "minimal" => quote(text),
             _ if may_be_bare => text.to_owned(),
             _ => quote(text),

@@ -73,12 +73,12 @@ pub(super) fn power_on(call: &Call) -> Result<CommandResult> {
 
 /// Powers nodes off.
 pub(super) fn power_off(call: &Call) -> Result<CommandResult> {
-    change_power(call, if call.has_flag("soft") { Power::SoftOff } else { Power::Off })
+    change_power(call, if call.has_switch("soft") { Power::SoftOff } else { Power::Off })
 }
 
 /// Powers nodes off and on again.
 pub(super) fn reboot(call: &Call) -> Result<CommandResult> {
-    change_power(call, if call.has_flag("soft") { Power::SoftReboot } else { Power::Reboot })
+    change_power(call, if call.has_switch("soft") { Power::SoftReboot } else { Power::Reboot })
 }
 
 /// Puts nodes into maintenance.
@@ -103,7 +103,7 @@ const BOOT_DEVICE: &[&str] = &["management", "boot_device"];
 /// Sets the device from which nodes boot next.
 pub(super) fn set_boot_device(call: &Call) -> Result<CommandResult> {
     let device = call.text("device").unwrap_or_default();
-    let body = json!({"boot_device": device, "persistent": call.has_flag("persistent")});
+    let body = json!({"boot_device": device, "persistent": call.has_switch("persistent")});
     call.run_for_each("node", &call.texts("id"), "was not changed", &|node| {
         call.ironic()?.put_part(node, BOOT_DEVICE, Some(&body))?;
         Ok(format!("Node {node} boots from '{device}'"))
@@ -113,7 +113,7 @@ pub(super) fn set_boot_device(call: &Call) -> Result<CommandResult> {
 /// Shows the device from which a node boots, or those that it supports.
 pub(super) fn show_boot_device(call: &Call) -> Result<CommandResult> {
     let mut part = BOOT_DEVICE.to_vec();
-    part.extend(call.has_flag("supported").then_some("supported"));
+    part.extend(call.has_switch("supported").then_some("supported"));
     call.show(call.ironic()?.get_part(&call.id(), &part)?)
 }
 

@@ -86,8 +86,8 @@ fn continuing_paths(root: &Node, prefix: &str) -> Vec<String> {
     let parent = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut paths = steps(root, parent);
     paths.retain(|path| path.starts_with(prefix));
-    if let [only] = paths.as_slice() {
-        let next_paths = steps(root, only);
+    if let [path] = paths.as_slice() {
+        let next_paths = steps(root, path);
         paths.extend(next_paths);
     }
     paths

@@ -290,7 +290,7 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
-    let mut timings = Table::of_kind("method", ["Method", "Calls", "Shortest", "Median", "Longest"]);
+    let mut timings = Table::for_kind("method", ["Method", "Calls", "Shortest", "Median", "Longest"]);
     for timing in &report.timings {
         let milliseconds = |duration: std::time::Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
         timings.row([
@@ -303,7 +303,7 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
     }
     text += &format!("{}\n", timings.print(layout));
     if !report.leftovers.is_empty() {
-        let mut table = Table::of_kind("left behind", ["Left behind", "CID", "Why"]);
+        let mut table = Table::for_kind("left behind", ["Left behind", "CID", "Why"]);
         for leftover in &report.leftovers {
             table.row([
                 leftover.kind.clone(),

@@ -60,10 +60,10 @@ impl InfoArgs {
             let formats = info.stemcell_formats.as_ref().map(|formats| formats.join("\n"));
             row("Stemcell formats", formats.unwrap_or_default());
             for version in [1, 2] {
-                let later = if version == 2 { " and later" } else { "" };
+                let later_note = if version == 2 { " and later" } else { "" };
                 let contract = finished_call.contract(version).map(|contract| contract.to_string());
                 row(
-                    &format!("Contract with stemcells of version {version}{later}"),
+                    &format!("Contract with stemcells of version {version}{later_note}"),
                     contract.unwrap_or_default(),
                 );
             }

@@ -72,7 +72,7 @@ pub(super) struct SourceArgs {
     renderer: RendererArgs,
 
     #[command(flatten)]
-    cpi: CpiVersionArgs,
+    version_args: CpiVersionArgs,
 
     #[command(flatten)]
     userland: CpiUserlandArgs,
@@ -157,9 +157,9 @@ impl SourceArgs {
                 let cpi = cpi_set::open_cpi(&request, run)?;
                 context.clone_from(&cpi.context);
                 director_uuid.clone_from(&cpi.director_uuid);
-                let which = self.cpi_name.as_ref();
-                let which = which.map_or_else(|| "CPI".to_owned(), |name| format!("CPI '{name}'"));
-                name = format!("{which} of {}", manifest.display());
+                let cpi_label = self.cpi_name.as_ref();
+                let cpi_label = cpi_label.map_or_else(|| "CPI".to_owned(), |name| format!("CPI '{name}'"));
+                name = format!("{cpi_label} of {}", manifest.display());
                 identity = match &self.cpi_name {
                     None => format!("manifest {}", state.display()),
                     Some(cpi) => format!("manifest {} {cpi}", state.display()),
@@ -214,7 +214,7 @@ impl SourceArgs {
             // Requests name the image by an absolute path.
             vm_and_disk.stemcell.image = paths::absolute(&vm_and_disk.stemcell.image)?;
         }
-        let highest_api_version = self.cpi.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
+        let highest_api_version = self.version_args.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
         // Arguments of a CPI may be secret, so the identity is a digest.
         let identity = hex::encode(Sha256::digest(identity));
         Ok(PreparedCpi {

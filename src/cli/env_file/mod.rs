@@ -4,7 +4,7 @@
 //! files, variables, vars store, state and general options. Options on the command line override the file.
 //! Ops files and variables on the command line come after those of the file.
 //!
-//! A file that was found, not named, is used only after the operator has allowed it, see [`mod@trust`].
+//! A file that was found, not named, is used only after the operator has trusted it, see [`mod@trust`].
 
 mod command_line;
 mod find;
@@ -154,7 +154,7 @@ pub(super) struct Revocation {
     pub(super) was_trusted: bool,
 }
 
-/// Forgets that the operator allowed an env file.
+/// Forgets that the operator trusted an env file.
 pub(super) fn revoke(path: Option<&Path>) -> Result<Revocation> {
     let opened_file = open_env_file(path, "monopile trust --revoke")?;
     let was_trusted = trust::revoke(&opened_file)?;
@@ -180,7 +180,7 @@ fn open_env_file(path: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
 
 impl EnvFile {
     /// Adds ops files and variables before those of the command line.
-    pub(super) fn add_below(&self, inputs: &mut Inputs) {
+    pub(super) fn insert_into(&self, inputs: &mut Inputs) {
         inputs.ops_files.splice(0..0, self.content.ops_files.iter().cloned());
         inputs.env_file_variables = self.content.env_file_variables.clone();
     }

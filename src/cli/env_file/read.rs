@@ -121,7 +121,7 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
         problems: Vec::new(),
     };
     for (key, value) in map.iter() {
-        reader.entry(key, value);
+        reader.read_entry(key, value);
     }
     let count = match reader.problems.len() {
         0 => {
@@ -168,7 +168,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn entry(&mut self, key: &Node, value: &Node) {
+    fn read_entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
             return self.report(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
@@ -182,53 +182,58 @@ impl Reader {
             return;
         }
         match option {
-            Some((_, shape, option_use)) => self.option(name, shape, option_use, value),
-            None => self.part(name, value),
+            Some((_, shape, option_use)) => self.read_option(name, shape, option_use, value),
+            None => self.read_key(name, value),
         }
     }
 
     /// Reads a key that is not an option.
-    fn part(&mut self, name: &str, value: &Node) {
+    fn read_key(&mut self, name: &str, value: &Node) {
         match name {
-            "manifest" => self.content.manifest = self.path(name, value),
-            "state" => self.content.state = self.path_or_url(name, value),
-            "vars_store" => self.content.vars_store = self.path(name, value),
-            "ops_files" => self.content.ops_files = self.paths(name, value),
-            "vars_files" => self.content.env_file_variables.vars_files = self.paths(name, value),
-            "vars_exec" => self.content.env_file_variables.vars_exec = self.programs(name, value),
+            "manifest" => self.content.manifest = self.read_path(name, value),
+            "state" => self.content.state = self.read_path_or_url(name, value),
+            "vars_store" => self.content.vars_store = self.read_path(name, value),
+            "ops_files" => self.content.ops_files = self.read_paths(name, value),
+            "vars_files" => self.content.env_file_variables.vars_files = self.read_paths(name, value),
+            "vars_exec" => self.content.env_file_variables.vars_exec = self.read_programs(name, value),
             "vars_env" => {
-                self.content.env_file_variables.vars_env =
-                    self.list(name, value).iter().filter_map(|item| self.text(name, item)).collect();
+                self.content.env_file_variables.vars_env = self
+                    .read_list(name, value)
+                    .iter()
+                    .filter_map(|item| self.read_text(name, item))
+                    .collect();
             }
-            "vars" => self.content.env_file_variables.vars = self.hash(name, value),
+            "vars" => self.content.env_file_variables.vars = self.read_hash(name, value),
             // This is `var_files`, the remaining one of `KEYS`.
             _ => {
-                let files = self.hash(name, value);
+                let files = self.read_hash(name, value);
                 self.content.env_file_variables.var_files = files
                     .into_iter()
-                    .filter_map(|(variable, path)| Some((variable, self.path(name, &path)?)))
+                    .filter_map(|(variable, path)| Some((variable, self.read_path(name, &path)?)))
                     .collect();
             }
         }
     }
 
-    fn option(&mut self, name: &str, shape: ValueShape, option_use: OptionUse, value: &Node) {
+    fn read_option(&mut self, name: &str, shape: ValueShape, option_use: OptionUse, value: &Node) {
         let values: Vec<OsString> = match shape {
-            ValueShape::Path => self.path(name, value).into_iter().map(PathBuf::into_os_string).collect(),
+            ValueShape::Path => {
+                self.read_path(name, value).into_iter().map(PathBuf::into_os_string).collect()
+            }
             ValueShape::PathUnless(prefix) if value.as_str().is_some_and(|text| text.starts_with(prefix)) => {
-                self.text(name, value).into_iter().map(OsString::from).collect()
+                self.read_text(name, value).into_iter().map(OsString::from).collect()
             }
             ValueShape::PathUnless(_) => {
-                self.path(name, value).into_iter().map(PathBuf::into_os_string).collect()
+                self.read_path(name, value).into_iter().map(PathBuf::into_os_string).collect()
             }
             ValueShape::PathOrUrlUnless(word) if value.as_str() == Some(word) => vec![word.into()],
             ValueShape::PathOrUrlUnless(_) => {
-                self.path_or_url(name, value).into_iter().map(PathBuf::into_os_string).collect()
+                self.read_path_or_url(name, value).into_iter().map(PathBuf::into_os_string).collect()
             }
-            ValueShape::Text => self.text(name, value).into_iter().map(OsString::from).collect(),
+            ValueShape::Text => self.read_text(name, value).into_iter().map(OsString::from).collect(),
             ValueShape::Texts => {
                 let items = value.as_seq().unwrap_or(std::slice::from_ref(value));
-                items.iter().filter_map(|item| self.text(name, item)).map(OsString::from).collect()
+                items.iter().filter_map(|item| self.read_text(name, item)).map(OsString::from).collect()
             }
             ValueShape::Switch => match value.as_bool() {
                 Some(on) => vec![on.to_string().into()],
@@ -245,7 +250,7 @@ impl Reader {
         }
     }
 
-    fn text(&mut self, name: &str, value: &Node) -> Option<String> {
+    fn read_text(&mut self, name: &str, value: &Node) -> Option<String> {
         match &value.data {
             Data::String(text) if !text.is_empty() => Some(text.as_str().to_owned()),
             Data::Int(number) => Some(number.to_string()),
@@ -257,21 +262,21 @@ impl Reader {
     }
 
     /// Reads a path, relative to the directory of the file.
-    fn path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
-        let text = self.text(name, value)?;
+    fn read_path(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
+        let text = self.read_text(name, value)?;
         Some(self.directory.join(paths::expand(Path::new(&text), self.home.as_deref())))
     }
 
-    fn path_or_url(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
-        let text = PathBuf::from(self.text(name, value)?);
-        if paths::is_url(&text) { Some(text) } else { self.path(name, value) }
+    fn read_path_or_url(&mut self, name: &str, value: &Node) -> Option<PathBuf> {
+        let text = PathBuf::from(self.read_text(name, value)?);
+        if paths::is_url(&text) { Some(text) } else { self.read_path(name, value) }
     }
 
-    fn paths(&mut self, name: &str, value: &Node) -> Vec<PathBuf> {
-        self.list(name, value).iter().filter_map(|item| self.path(name, item)).collect()
+    fn read_paths(&mut self, name: &str, value: &Node) -> Vec<PathBuf> {
+        self.read_list(name, value).iter().filter_map(|item| self.read_path(name, item)).collect()
     }
 
-    fn list<'n>(&mut self, name: &str, value: &'n Node) -> &'n [Node] {
+    fn read_list<'n>(&mut self, name: &str, value: &'n Node) -> &'n [Node] {
         value.as_seq().unwrap_or_else(|| {
             self.report_wrong_type(name, "a list", value);
             &[]
@@ -279,17 +284,17 @@ impl Reader {
     }
 
     /// Reads a program with its arguments, or a list of such lists. It runs in the directory of the file.
-    fn programs(&mut self, name: &str, value: &Node) -> Vec<VarsProgram> {
-        let items = self.list(name, value);
+    fn read_programs(&mut self, name: &str, value: &Node) -> Vec<VarsProgram> {
+        let items = self.read_list(name, value);
         let is_list_of_lists = items.iter().any(|item| item.as_seq().is_some());
         let commands = if is_list_of_lists { items } else { std::slice::from_ref(value) };
-        commands.iter().filter_map(|command| self.program(name, command)).collect()
+        commands.iter().filter_map(|command| self.read_program(name, command)).collect()
     }
 
-    fn program(&mut self, name: &str, value: &Node) -> Option<VarsProgram> {
+    fn read_program(&mut self, name: &str, value: &Node) -> Option<VarsProgram> {
         let problem_count = self.problems.len();
         let mut words = Vec::new();
-        for item in self.list(name, value) {
+        for item in self.read_list(name, value) {
             match &item.data {
                 Data::String(word) => words.push(word.as_str().to_owned()),
                 Data::Int(number) => words.push(number.to_string()),
@@ -310,7 +315,7 @@ impl Reader {
     }
 
     /// Reads values by name.
-    fn hash(&mut self, name: &str, value: &Node) -> Vec<(String, Node)> {
+    fn read_hash(&mut self, name: &str, value: &Node) -> Vec<(String, Node)> {
         let Some(map) = value.as_map() else {
             self.report_wrong_type(name, "a mapping of names to values", value);
             return Vec::new();

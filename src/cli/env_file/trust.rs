@@ -1,8 +1,8 @@
 //! Trust in env files that were found and not named.
 //!
 //! An env file chooses programs that run, files that are read and servers that are contacted. So a file that
-//! came with a repository is used only after the operator allowed it. Trust is in this path with this
-//! content, as in `direnv`: a changed file must be allowed again.
+//! came with a repository is used only after the operator trusted it. A file is trusted at one path with one
+//! content, as in `direnv`: a changed file must be trusted again. A *marker* is the file that records this.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -58,31 +58,31 @@ pub(super) fn revoke(opened_file: &OpenedEnvFile) -> Result<bool> {
     Ok(!markers.is_empty())
 }
 
-/// Returns the marks of trust in the file at this path, with any content.
+/// Returns the markers of the file at this path, with any content.
 fn trust_markers(real_path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory().map_err(io::Error::other)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
-    let trust_line = [real_path.as_os_str().as_encoded_bytes(), b"\n"].concat();
-    let mut trust_files = Vec::new();
+    let expected_content = [real_path.as_os_str().as_encoded_bytes(), b"\n"].concat();
+    let mut markers = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if base::files::input::read(&path, base::files::input::MAX_FILE_BYTES)
-            .is_ok_and(|text| text == trust_line)
+            .is_ok_and(|text| text == expected_content)
         {
-            trust_files.push(path);
+            markers.push(path);
         }
     }
-    Ok(trust_files)
+    Ok(markers)
 }
 
 fn directory() -> Result<PathBuf> {
     env_vars::TRUST.path()
 }
 
-/// Returns the path of the file that marks this env file as allowed. Its name is a digest of the path and the
-/// content of the env file.
+/// Returns the path of the marker of this env file. Its name is a digest of the path and the content of the
+/// env file.
 fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
     let mut hasher = Sha256::new();
     let path = file.real_path.as_os_str().as_encoded_bytes();
@@ -94,7 +94,7 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
     Ok(directory()?.join(name))
 }
 
-/// Returns the error for a file that must be allowed first.
+/// Returns the error for a file that must be trusted first.
 pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Error {
     let shell_path = opened_file.for_shell();
     let problem = problem(file, &file.path.display().to_string());
@@ -121,7 +121,7 @@ pub(super) fn problem(file: &EnvFile, path: &str) -> String {
 pub(super) fn description(file: &EnvFile) -> String {
     let mut lines = Vec::new();
     let redactor = Redactor::default();
-    let outline = outline(file, &redactor);
+    let outline = load_outline(file, &redactor);
     let mut list = |verb: &str, items: BTreeSet<String>| {
         // Programs are always shown: other items must not hide them.
         let limit = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
@@ -168,11 +168,11 @@ pub(super) fn description(file: &EnvFile) -> String {
 
 /// Loads manifest and CPI config with the ops files and variables of the env file. Omits the environment and
 /// the vars store, because their values are secret, and runs no programs.
-fn outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
+fn load_outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
     let mut inputs = Inputs { manifest: path.clone(), discards_generated: true, ..Inputs::default() };
     inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
-    file.add_below(&mut inputs);
+    file.insert_into(&mut inputs);
     let options = manifest::LoadOptions::default();
     manifest::load_with(&inputs.without_programs(), &options, redactor).map(Some)
 }
@@ -327,7 +327,7 @@ fn service(text: &str) -> Option<String> {
 fn without_credentials(text: &str) -> String {
     match (text.split_once("://"), host(text)) {
         (Some((scheme, rest)), Some(host)) => {
-            let path = rest.find('/').map_or("", |at| &rest[at..]);
+            let path = rest.find('/').map_or("", |start| &rest[start..]);
             let path = path.split(['?', '#']).next().unwrap_or_default();
             format!("{scheme}://{host}{path}")
         }

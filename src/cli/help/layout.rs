@@ -85,7 +85,9 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let all_titles = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
     // A heading of one command follows the options without a heading.
     let rank = |title: &str| {
-        all_titles().position(|candidate| candidate == title).map_or(UNTITLED.len() * 2, |at| at * 2 + 1)
+        all_titles()
+            .position(|candidate| candidate == title)
+            .map_or(UNTITLED.len() * 2, |position| position * 2 + 1)
     };
     // clap adds the option for help to the options without a heading.
     if !titles.iter().any(|title| title == UNTITLED[1]) {
@@ -106,19 +108,20 @@ struct Row {
 }
 
 /// Returns the sections for `-h`.
-pub(super) fn short(command: &Command) -> String {
+pub(super) fn short_help(command: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_short_help_set();
-    let mut titled = vec![("Commands".to_owned(), commands(command))];
+    let mut titled_rows = vec![("Commands".to_owned(), commands(command))];
     for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
         let mut rows: Vec<Row> = arguments.into_iter().filter(is_shown).map(short_row).collect();
         if title == UNTITLED[1] {
             rows.push(help_option(SEE_LONG));
         }
-        titled.push((title, rows));
+        titled_rows.push((title, rows));
     }
-    let longest = titled.iter().flat_map(|(_, rows)| rows).map(|row| row.width).max().unwrap_or_default();
+    let longest =
+        titled_rows.iter().flat_map(|(_, rows)| rows).map(|row| row.width).max().unwrap_or_default();
     let parts = aliases(command).into_iter().chain(
-        titled
+        titled_rows
             .into_iter()
             .filter(|(_, rows)| !rows.is_empty())
             .map(|(title, rows)| table_section(&title, &rows, longest)),
@@ -127,7 +130,7 @@ pub(super) fn short(command: &Command) -> String {
 }
 
 /// Returns the sections for `--help`.
-pub(super) fn long(command: &Command) -> String {
+pub(super) fn long_help(command: &Command) -> String {
     let mut parts: Vec<String> = aliases(command).into_iter().collect();
     let commands = commands(command);
     if !commands.is_empty() {
@@ -260,8 +263,8 @@ fn notes(arg: &Arg, shows_values: bool) -> Vec<String> {
     let aliases: Vec<String> = short.chain(long).collect();
     match aliases.as_slice() {
         [] => {}
-        [only] => notes.push(format!("[alias: {only}]")),
-        several => notes.push(format!("[aliases: {}]", several.join(", "))),
+        [alias] => notes.push(format!("[alias: {alias}]")),
+        names => notes.push(format!("[aliases: {}]", names.join(", "))),
     }
     let values = values(arg);
     let are_described = values.iter().any(|value| value.get_help().is_some());
@@ -382,8 +385,8 @@ mod tests {
             for line in options.flat_map(str::lines).filter(|line| line.starts_with("  ")) {
                 let name = line.trim_start();
                 let Some((name, _)) = name.split_once("  ") else { continue };
-                let at = line.find(name).unwrap() + name.len();
-                let begin = at + line[at..].find(|character| character != ' ').unwrap();
+                let name_end = line.find(name).unwrap() + name.len();
+                let begin = name_end + line[name_end..].find(|character| character != ' ').unwrap();
                 let begin = line[..begin].chars().count();
                 assert_eq!(*column.get_or_insert(begin), begin, "{command}: {line}");
             }

@@ -251,27 +251,27 @@ this option, interpolate reads no vars store and generates nothing: to see what 
 the option, pass bosh-vars.yml, next to the state of bosh.yml.";
 
 /// The commands that generate variables.
-const GENERATING: [&str; 3] = ["cpi check", "create-env", "interpolate"];
+const GENERATING_COMMANDS: [&str; 3] = ["cpi check", "create-env", "interpolate"];
 
 /// Returns the template of `monopile --help`, with the commands of `grammar` in groups.
 pub(super) fn template(grammar: &Command) -> String {
     let heading = *Styles::styled().get_header();
     let name = *Styles::styled().get_literal();
     let mut text = String::from("{before-help}{about-with-newline}\n{usage-heading} {usage}\n");
-    let line = |text: &mut String, command: &str, about: &str| {
+    let line = |text: &mut String, command: &str, description: &str| {
         let blanks = " ".repeat(INDENT_COLUMNS.saturating_sub(2 + command.len()));
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  {name}{command}{name:#}{blanks}{about}");
+        let _ = writeln!(text, "  {name}{command}{name:#}{blanks}{description}");
     };
     for (title, names) in GROUPS {
         let _ = writeln!(text, "\n{heading}{title}:{heading:#}");
         for command in names.iter().filter_map(|name| grammar.find_subcommand(name)) {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let description = command.get_about().map(ToString::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
-            line(&mut text, command.get_name(), &about_with_aliases(&about, &aliases));
+            line(&mut text, command.get_name(), &description_with_aliases(&description, &aliases));
         }
         if title == SETUP {
-            line(&mut text, HELP.0, HELP.1);
+            line(&mut text, HELP_COMMAND.0, HELP_COMMAND.1);
         }
     }
     text.truncate(text.trim_end().len());
@@ -280,17 +280,17 @@ pub(super) fn template(grammar: &Command) -> String {
 }
 
 /// The command `help`, which is no command of the grammar, with its description.
-pub const HELP: (&str, &str) = ("help", "Print the help of a command, or a page of the book");
+pub const HELP_COMMAND: (&str, &str) = ("help", "Print the help of a command, or a page of the book");
 
 /// The usage of the command `help`.
 pub const HELP_USAGE: &str = "monopile help [COMMAND|PAGE]";
 
 /// Adds the aliases of a command to its description.
-fn about_with_aliases(about: &str, aliases: &[&str]) -> String {
+fn description_with_aliases(description: &str, aliases: &[&str]) -> String {
     match aliases {
-        [] => about.to_owned(),
-        [only] => format!("{about} [alias: {only}]"),
-        several => format!("{about} [aliases: {}]", several.join(", ")),
+        [] => description.to_owned(),
+        [alias] => format!("{description} [alias: {alias}]"),
+        aliases => format!("{description} [aliases: {}]", aliases.join(", ")),
     }
 }
 
@@ -325,7 +325,7 @@ pub(super) fn overview(grammar: &Command) -> String {
 /// Lists the pages of the book.
 fn page_list(title: &str) -> String {
     let blanks = |name: &str| " ".repeat(INDENT_COLUMNS.saturating_sub(2 + name.len()));
-    let row = |topic: &Topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.about);
+    let row = |topic: &Topic| format!("{}{}{}", topic.name, blanks(topic.name), topic.subject);
     section(title, &TOPICS.iter().map(row).collect::<Vec<_>>())
 }
 
@@ -339,16 +339,16 @@ const COMMAND_HELP: &str = "`monopile help COMMAND` explains a command.";
 fn help_of_help() -> String {
     let usage = section("Usage", &[]);
     let pages = page_list("Pages");
-    format!("{}\n\n{usage} {HELP_USAGE}\n\n`monopile help` lists the commands.\n\n{pages}\n", HELP.1)
+    format!("{}\n\n{usage} {HELP_USAGE}\n\n`monopile help` lists the commands.\n\n{pages}\n", HELP_COMMAND.1)
 }
 
 /// Returns the text that `monopile help …` prints, if the words name a page, or the command `help` itself.
 /// Returns an error for a word that names neither a command nor a page.
 pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<Result<String, clap::Error>> {
     let [_, help, word, ..] = words else { return None };
-    let word = word.to_str().filter(|_| help == HELP.0)?;
+    let word = word.to_str().filter(|_| help == HELP_COMMAND.0)?;
     let is_styled = pager::is_styled();
-    if [HELP.0, "-h", "--help"].contains(&word) {
+    if [HELP_COMMAND.0, "-h", "--help"].contains(&word) {
         let text = StyledStr::from(help_of_help());
         return Some(Ok(if is_styled { text.ansi().to_string() } else { text.to_string() }));
     }
@@ -360,14 +360,14 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         }
         let full_grammar = grammar::for_all_commands();
         let surplus = surplus_word(full_grammar.find_subcommand(word)?, further_words);
-        return surplus.map(|words| Err(no_page(&words, &full_grammar)));
+        return surplus.map(|words| Err(no_page_error(&words, &full_grammar)));
     }
     if word.starts_with('-') {
         return None;
     }
-    let Some(topic) = topics::topic(word) else { return Some(Err(no_page(word, &grammar))) };
+    let Some(topic) = topics::topic(word) else { return Some(Err(no_page_error(word, &grammar))) };
     Some(match surplus_word(&Command::new(word.to_owned()), &words[3..]) {
-        Some(words) => Err(no_page(&words, &grammar)),
+        Some(words) => Err(no_page_error(&words, &grammar)),
         None => Ok(topic.render(layout::columns(), is_styled)),
     })
 }
@@ -391,7 +391,7 @@ fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
 pub(super) const DEVELOPER_PAGES: [&str; 3] = ["architecture", "releases", "conformance"];
 
 /// Returns the error for `monopile help` with a word that names neither a command nor a page.
-fn no_page(word: &str, grammar: &Command) -> clap::Error {
+fn no_page_error(word: &str, grammar: &Command) -> clap::Error {
     let pages = TOPICS.iter().map(|topic| topic.name);
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
     let suggestion = base::error::nearest(word, pages.chain(commands));
@@ -403,7 +403,7 @@ fn no_page(word: &str, grammar: &Command) -> clap::Error {
     let hint = suggestion.unwrap_or_else(|| {
         "to list the commands: `monopile help`\n  hint: to list the pages: `monopile help help`".to_owned()
     });
-    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE}");
+    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE_INFORMATION}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -414,18 +414,18 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
     fn name_only(command: &Command) -> Command {
         let subcommands =
             command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(name_only);
-        let about = command.get_about().cloned().unwrap_or_default();
-        Command::new(command.get_name().to_owned()).about(about).subcommands(subcommands)
+        let description = command.get_about().cloned().unwrap_or_default();
+        Command::new(command.get_name().to_owned()).about(description).subcommands(subcommands)
     }
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(name_only);
-    let pages = TOPICS.iter().map(|topic| Command::new(topic.name).about(topic.about));
-    let help = Command::new(HELP.0).about(HELP.1).subcommands(commands.chain(pages));
+    let pages = TOPICS.iter().map(|topic| Command::new(topic.name).about(topic.subject));
+    let help = Command::new(HELP_COMMAND.0).about(HELP_COMMAND.1).subcommands(commands.chain(pages));
     let help = help.disable_help_subcommand(true);
     grammar.subcommand(help)
 }
 
 /// The words of clap before the option for help, which `finish` replaces.
-const MORE: &str = "For more information, try '--help'.\n";
+const MORE_INFORMATION: &str = "For more information, try '--help'.\n";
 
 /// The last paragraph of `monopile -h`.
 const DOCUMENTATION: &str = "\
@@ -446,7 +446,7 @@ pub fn takes_duration(command: &Command) -> bool {
 }
 
 /// The end of the help that `-h` prints for a command.
-const MORE_WITH_HELP: &str = "`--help` adds details, rare options and global options.";
+const LONG_HELP_NOTE: &str = "`--help` adds details, rare options and global options.";
 
 /// Formats indented lines below a heading.
 fn section(title: &str, lines: &[String]) -> String {
@@ -475,7 +475,7 @@ impl CommandExt for HelpNotes {}
 impl HelpNotes {
     /// Returns the text for `-h`: remarks, examples, and a word for each exit code.
     fn short(&self) -> String {
-        let more = (!self.exit_codes.is_empty()).then(|| MORE_WITH_HELP.to_owned());
+        let more = (!self.exit_codes.is_empty()).then(|| LONG_HELP_NOTE.to_owned());
         let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_code_words(&self.exit_codes));
         let parts = [self.remarks.clone(), self.shown_examples(), self.explanations(), exit_codes, more];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
@@ -562,7 +562,7 @@ fn examples(path: &str) -> Vec<&'static str> {
 
 /// The help of a command. [`layout`] makes the part after the usage, because that of clap has another layout
 /// for each section.
-const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}";
+const HELP_TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}";
 
 /// Tells for a command whether its help may be printed.
 pub(super) type IsAsked<'a> = &'a dyn Fn(&Command) -> bool;
@@ -611,9 +611,9 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
         false => env_file::with_optional_words(command.clone()),
     };
     let text = |options: String, notes: String| format!("{options}\n\n{notes}");
-    let short = text(layout::short(&help_command), notes.short());
-    let long = text(layout::long(&help_command), notes.long(takes_duration(&command)));
-    command.help_template(TEMPLATE).after_help(short).after_long_help(long).add(notes)
+    let short = text(layout::short_help(&help_command), notes.short());
+    let long = text(layout::long_help(&help_command), notes.long(takes_duration(&command)));
+    command.help_template(HELP_TEMPLATE).after_help(short).after_long_help(long).add(notes)
 }
 
 /// Returns true if a command line may ask for the help of a command: by an option, also among several short
@@ -719,10 +719,11 @@ fn with_headings(command: Command, path: &str) -> Command {
             _ => arg,
         }
     });
-    let command = command.mut_args(|arg| match arg.get_id() == "vars_store" && !GENERATING.contains(&path) {
-        true => arg.help(READ_VARS_STORE.lines().next().unwrap_or_default()).long_help(READ_VARS_STORE),
-        false => arg,
-    });
+    let command =
+        command.mut_args(|arg| match arg.get_id() == "vars_store" && !GENERATING_COMMANDS.contains(&path) {
+            true => arg.help(READ_VARS_STORE.lines().next().unwrap_or_default()).long_help(READ_VARS_STORE),
+            false => arg,
+        });
     command.mut_args(|arg| {
         let is_own = |(name, id, _): &&(&str, &str, &str)| *name == path && arg.get_id() == id;
         match OWN_TEXTS.iter().find(is_own) {
@@ -734,11 +735,11 @@ fn with_headings(command: Command, path: &str) -> Command {
 
 /// Replaces `monopile help COMMAND` with `monopile COMMAND --help`. Returns true if it did.
 pub(super) fn expand_help_command(mut words: Vec<OsString>) -> (Vec<OsString>, bool) {
-    let is_help = words.get(1).is_some_and(|word| word == HELP.0);
+    let is_help = words.get(1).is_some_and(|word| word == HELP_COMMAND.0);
     if is_help {
         words.remove(1);
         // `help help` is about the whole program.
-        words.retain(|word| word != HELP.0);
+        words.retain(|word| word != HELP_COMMAND.0);
         words.push("--help".into());
     }
     (words, is_help)
@@ -774,9 +775,9 @@ mod tests {
         command_names.sort_unstable();
         assert_eq!(grouped_names, command_names);
         for command in grammar.get_subcommands() {
-            let about = command.get_about().unwrap().to_string();
+            let description = command.get_about().unwrap().to_string();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
-            let line = about_with_aliases(&about, &aliases);
+            let line = description_with_aliases(&description, &aliases);
             assert!(INDENT_COLUMNS + line.len() <= 80, "{line}");
         }
     }

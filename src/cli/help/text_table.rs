@@ -66,11 +66,11 @@ impl TextTable {
             if index > 1 && is_spaced {
                 lines.push(String::new());
             }
-            for at in 0..height(row) {
+            for line_index in 0..height(row) {
                 let mut text = String::new();
                 for (cell, width) in row.iter().zip(widths) {
                     let (part, part_width) =
-                        cell.get(at).map_or(("", 0), |line| (line.text.as_str(), line.width));
+                        cell.get(line_index).map_or(("", 0), |line| (line.text.as_str(), line.width));
                     text.push_str(&format!("{part}{:1$}", "", width.saturating_sub(part_width) + GAP));
                 }
                 lines.push(text.trim_end().to_owned());

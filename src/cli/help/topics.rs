@@ -11,20 +11,20 @@ pub struct Topic {
     /// The name of its file in `docs`, without the extension.
     pub(super) file: &'static str,
     /// Its subject.
-    pub about: &'static str,
+    pub subject: &'static str,
     /// The text in Markdown, as the build script compressed it.
     deflated_text: &'static [u8],
 }
 
 macro_rules! topic {
-    ($name:literal, $about:literal) => {
-        topic!($name, $name, $about)
+    ($name:literal, $subject:literal) => {
+        topic!($name, $name, $subject)
     };
-    ($name:literal, $file:literal, $about:literal) => {
+    ($name:literal, $file:literal, $subject:literal) => {
         Topic {
             name: $name,
             file: $file,
-            about: $about,
+            subject: $subject,
             deflated_text: include_bytes!(concat!(env!("OUT_DIR"), "/", $file, ".deflate")),
         }
     };
@@ -111,7 +111,7 @@ mod tests {
         let grammar = grammar::for_all_commands();
         for topic in &TOPICS {
             assert!(grammar.find_subcommand(topic.name).is_none(), "{}", topic.name);
-            assert!(topic.about.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);
+            assert!(topic.subject.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);
         }
         assert!(topic("plan").is_none());
         for name in ["tour", "Tour", "tour.md", "docs/tour.md"] {

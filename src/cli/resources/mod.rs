@@ -47,7 +47,7 @@ pub(super) fn begin(
     session: &Session,
     command: &str,
 ) -> Result<(TargetEnvironment, PreparedRun)> {
-    session.keep_log(command);
+    session.begin_log(command);
     let (inputs, prepared_run) = target.begin(session, false)?;
     let target = TargetEnvironment {
         inputs,

@@ -53,7 +53,7 @@ pub(super) struct ImportArgs {
     stemcell_api_version: u32,
 
     #[command(flatten)]
-    agent_wait: AgentTimeoutArgs,
+    timeout_args: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -61,7 +61,7 @@ pub(super) struct ImportArgs {
 
 impl ImportArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        session.keep_log("state import");
+        session.begin_log("state import");
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
         let request = record_commands::ImportRequest {
@@ -72,7 +72,7 @@ impl ImportArgs {
             stemcell_api_version: self.stemcell_api_version,
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
-            agent_timeout: self.agent_wait.agent_timeout,
+            agent_timeout: self.timeout_args.agent_timeout,
         };
         record_commands::import(&request, &prepared_run.run).map(CommandResult::Summary)
     }

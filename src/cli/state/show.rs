@@ -28,18 +28,18 @@ pub(super) struct ShowArgs {
     selection: StateSelectionArgs,
 
     /// List only records of this kind, with more columns
-    #[arg(long, value_enum, value_name = "KIND")]
-    only: Option<ListView>,
+    #[arg(id = "only", long = "only", value_enum, value_name = "KIND")]
+    view: Option<ListView>,
 }
 
 impl ShowArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let storage = session.storage(&self.selection.path()?)?;
-        if let Some(view) = self.only {
+        if let Some(view) = self.view {
             return view.show(session, &storage);
         }
         let missing_error =
-            self.selection.missing_manifest().filter(|_| !paths::exists(storage.path_or_url()));
+            self.selection.missing_manifest_error().filter(|_| !paths::exists(storage.path_or_url()));
         let overview = record_commands::show(&storage).map_err(|error| missing_error.unwrap_or(error))?;
         match session.globals.prints_json() {
             true => CommandResult::json(&overview),
@@ -118,7 +118,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
             format!("{}\nmay have created {}: {}", group.requests(), group.how_to_find(), answers.join("; "));
         let title = match group.suspects() {
             [suspect] => format!("failed call for a {}", suspect.kind),
-            several => format!("{} failed calls for a {}", several.len(), several[0].kind),
+            suspects => format!("{} failed calls for a {}", suspects.len(), suspects[0].kind),
         };
         table.row([title, String::new(), String::new(), details]);
     }

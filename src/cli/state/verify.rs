@@ -19,7 +19,7 @@ pub(super) struct VerifyArgs {
     target: EnvironmentArgs,
 
     #[command(flatten)]
-    agent_wait: AgentTimeoutArgs,
+    timeout_args: AgentTimeoutArgs,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -27,14 +27,14 @@ pub(super) struct VerifyArgs {
 
 impl VerifyArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        session.keep_log("cloud-check");
+        session.begin_log("cloud-check");
         let (inputs, mut prepared_run) = self.target.begin(session, false)?;
         self.agent.apply(&mut prepared_run.run);
         let request = ReportRequest {
             inputs,
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
-            agent_timeout: self.agent_wait.agent_timeout,
+            agent_timeout: self.timeout_args.agent_timeout,
             history: env_vars::HISTORY.path().ok(),
         };
         cloud_check::report(&request, &prepared_run.run, session)

@@ -114,13 +114,13 @@ impl ResourceLedger {
     /// Creates a ledger with a leftover log. It starts with the leftovers of earlier runs, which are also
     /// returned.
     pub(super) fn on_disk(directory: &Path, cpi: &str) -> Result<(Self, Leftovers)> {
-        let (leftover_log, earlier) = LeftoverLog::begin(directory, cpi)?;
+        let (leftover_log, earlier_leftovers) = LeftoverLog::begin(directory, cpi)?;
         let ledger = ResourceLedger {
-            resources: earlier.resources.clone(),
+            resources: earlier_leftovers.resources.clone(),
             leftover_log: Some(leftover_log),
             ..ResourceLedger::default()
         };
-        Ok((ledger, earlier))
+        Ok((ledger, earlier_leftovers))
     }
 
     /// Records a creating call before it is made.

@@ -49,13 +49,13 @@ impl LeftoverLog {
             Error::io(format!("writing the list of leftovers below '{}'", directory.display()), error)
         };
         create_private_directory(directory).map_err(write_error)?;
-        let mut earlier = Leftovers::default();
+        let mut earlier_leftovers = Leftovers::default();
         let mut read = Vec::new();
         for entry in fs::read_dir(directory).map_err(write_error)? {
             let path = entry.map_err(write_error)?.path();
             let Ok(file) = File::open(&path).map(UnlockOnDrop::from) else { continue };
             // A running check holds the lock of its leftover log.
-            if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier) {
+            if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier_leftovers) {
                 read.push((path, file));
             }
         }
@@ -65,13 +65,13 @@ impl LeftoverLog {
         file.lock().map_err(write_error)?;
         let mut leftover_log = LeftoverLog { file, path };
         leftover_log.write_line(&Line::Begun { cpi: cpi.to_owned() })?;
-        for resource in &earlier.resources {
+        for resource in &earlier_leftovers.resources {
             leftover_log.record_resource(resource)?;
         }
         for (path, _locked) in read {
             fs::remove_file(path).map_err(write_error)?;
         }
-        Ok((leftover_log, earlier))
+        Ok((leftover_log, earlier_leftovers))
     }
 
     /// Records a creating call before it is made.
@@ -112,7 +112,7 @@ impl LeftoverLog {
 }
 
 /// Adds the leftovers in a leftover log of this CPI. Returns false for the log of another CPI.
-fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
+fn take_over(file: &File, cpi: &str, earlier_leftovers: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last one.
     let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
@@ -122,12 +122,14 @@ fn take_over(file: &File, cpi: &str, earlier: &mut Leftovers) -> bool {
     while let Some(line) = next() {
         match line {
             Line::Begun { .. } => {}
-            Line::Asked { method, request_id } => earlier.unanswered_calls.push((method, request_id)),
-            Line::Answered { request_id } => {
-                earlier.unanswered_calls.retain(|(_, pending_id)| *pending_id != request_id)
+            Line::Asked { method, request_id } => {
+                earlier_leftovers.unanswered_calls.push((method, request_id))
             }
-            Line::Made(resource) => earlier.resources.push(resource),
-            Line::Gone(resource) => earlier.resources.retain(|candidate| *candidate != resource),
+            Line::Answered { request_id } => {
+                earlier_leftovers.unanswered_calls.retain(|(_, pending_id)| *pending_id != request_id)
+            }
+            Line::Made(resource) => earlier_leftovers.resources.push(resource),
+            Line::Gone(resource) => earlier_leftovers.resources.retain(|candidate| *candidate != resource),
         }
     }
     true
@@ -146,8 +148,8 @@ mod tests {
     fn next_run_takes_over_leftovers_of_a_killed_run() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().join("notes");
-        let (mut leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Leftovers::default());
+        let (mut leftover_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(earlier_leftovers, Leftovers::default());
         leftover_log.record_call("create_disk", "1").unwrap();
         leftover_log.record_resource(&resource("d1")).unwrap();
         leftover_log.record_answer("1").unwrap();
@@ -155,20 +157,23 @@ mod tests {
         leftover_log.record_deletion(&resource("d2")).unwrap();
         leftover_log.record_call("create_vm", "2").unwrap();
 
-        let (running, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Leftovers::default(), "it still runs");
-        running.end(false);
+        let (running_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(earlier_leftovers, Leftovers::default(), "it still runs");
+        running_log.end(false);
         leftover_log.file.write_all(b"{\"made\": {\"ki").unwrap();
         drop(leftover_log);
-        let (other, earlier) = LeftoverLog::begin(&directory, "b").unwrap();
-        assert_eq!(earlier, Leftovers::default(), "it is another CPI's");
+        let (other, earlier_leftovers) = LeftoverLog::begin(&directory, "b").unwrap();
+        assert_eq!(earlier_leftovers, Leftovers::default(), "it is another CPI's");
         other.end(false);
-        let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
+        let (leftover_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
         let unanswered_calls = vec![("create_vm".to_owned(), "2".to_owned())];
-        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered_calls });
+        assert_eq!(earlier_leftovers, Leftovers { resources: vec![resource("d1")], unanswered_calls });
         leftover_log.end(true);
-        let (leftover_log, earlier) = LeftoverLog::begin(&directory, "a").unwrap();
-        assert_eq!(earlier, Leftovers { resources: vec![resource("d1")], unanswered_calls: Vec::new() });
+        let (leftover_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
+        assert_eq!(
+            earlier_leftovers,
+            Leftovers { resources: vec![resource("d1")], unanswered_calls: Vec::new() }
+        );
         leftover_log.end(false);
         assert!(!directory.exists());
     }

@@ -32,7 +32,9 @@ pub(super) fn check(run: &mut Run<'_>) {
         };
         run.versions = Versions { api: Some(api_version), stemcell: Some(version) };
         let skip_reason = match (run.settings.contract, contract) {
-            (Some(only), _) if only != contract => Some("left out (--contract)".to_owned()),
+            (Some(requested_contract), _) if requested_contract != contract => {
+                Some("left out (--contract)".to_owned())
+            }
             (_, Contract::V2) if api_version < 2 => Some(format!("the CPI speaks API version {api_version}")),
             _ => None,
         };
@@ -130,7 +132,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let lost_vm_reason = self.reason_of_lost_vm();
         let resource = resource.filter(|_| lost_vm_reason.is_none());
         let mut is_lost = false;
-        self.run.check_needing(
+        self.run.check_with_resource(
             name,
             resource,
             lost_vm_reason.as_deref().unwrap_or(skip_reason),
@@ -174,7 +176,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.call_or_stop(Method::CreateVm, &arguments).map(drop)
         });
         let vm = resources.into_iter().next_back();
-        self.run.check_needing("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
+        self.run
+            .check_with_resource("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
@@ -190,7 +193,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             .run
             .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
         let disk = resources.into_iter().next_back();
-        self.run.check_needing("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
+        self.run.check_with_resource("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
             expect_existence(check, disk, true)
         });
         disk
@@ -210,7 +213,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 AnswerBody::Result(result) => {
                     let answer = check.parse_answer(Method::AttachDisk, &result)?;
                     if first.as_ref().is_some_and(|first| *first != answer) {
-                        check.expect_unpromised();
+                        check.expect_beyond_contract();
                         return fail(
                             "the second call answers another hint, although the disk is already attached",
                         );
@@ -253,7 +256,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         let snapshot = resources.into_iter().next_back();
         let none = "there is no snapshot";
-        self.run.check_needing("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
+        self.run.check_with_resource("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
             check.delete(snapshot)
         });
     }
@@ -312,7 +315,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
         // A caller that got no answer repeats the call.
         self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK, |check, disk| {
-            check.expect_unpromised();
+            check.expect_beyond_contract();
             resize(check, disk)
         });
         let lost_vm_reason = self.reason_of_lost_vm();
@@ -341,7 +344,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let count = run.settings.parallel_calls.max(2);
         let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
             check.require_method(Method::CreateDisk)?;
-            check.expect_unpromised();
+            check.expect_beyond_contract();
             let existing_vm = vm.filter(|_| lost_vm_reason.is_none());
             let arguments = disk_arguments(check, existing_vm.map(|vm| vm.cid.as_str()));
             for answer in check.call_in_parallel(Method::CreateDisk, &vec![arguments; count])? {
@@ -365,19 +368,24 @@ impl<'a> LifecycleCheck<'_, 'a> {
         };
         let none = "there are no disks";
         let any_disks = Some(distinct_disks.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_needing(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
-            check.expect_unpromised();
+        run.check_with_resource(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
+            check.expect_beyond_contract();
             expect_all_exist(check, Method::HasDisk, &each(disks))
         });
         let (existing_vm, no_vm_reason) =
             (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM));
-        run.check_needing(&format!("{count} has_vm at once"), existing_vm, no_vm_reason, |check, vm| {
-            check.expect_unpromised();
-            expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
-        });
-        run.check_needing(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
+        run.check_with_resource(
+            &format!("{count} has_vm at once"),
+            existing_vm,
+            no_vm_reason,
+            |check, vm| {
+                check.expect_beyond_contract();
+                expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+            },
+        );
+        run.check_with_resource(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
             check.require_method(Method::DeleteDisk)?;
-            check.expect_unpromised();
+            check.expect_beyond_contract();
             let answers = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;
             for (answer, disk) in answers.into_iter().zip(disks) {
                 expect_success(check, Method::DeleteDisk, answer)?;

@@ -98,8 +98,8 @@ pub enum Deviation {
 
 impl Deviation {
     /// Returns `Violation` if there is one, else `NotPromised` if there is one, else `None`.
-    pub(super) fn of(violations: &[String], unpromised: &[String]) -> Option<Self> {
-        match (violations.is_empty(), unpromised.is_empty()) {
+    pub(super) fn of(violations: &[String], unmet_expectations: &[String]) -> Option<Self> {
+        match (violations.is_empty(), unmet_expectations.is_empty()) {
             (false, _) => Some(Deviation::Violation),
             (true, false) => Some(Deviation::NotPromised),
             (true, true) => None,

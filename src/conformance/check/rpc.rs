@@ -12,7 +12,7 @@ use engine::cpi::{Answer, CpiErrorKind, Info, Method};
 pub(super) fn check(run: &mut Run<'_>) {
     check_info(run);
     run.versions = Versions { api: Some(run.api_version()), stemcell: None };
-    run.delete_earlier();
+    run.delete_earlier_leftovers();
     check_unknown_method(run);
     for (name, input) in [
         ("empty standard input", &b""[..]),
@@ -75,7 +75,7 @@ fn check_info(run: &mut Run<'_>) {
         if let Answer::Info(second) = check.call_or_stop(Method::Info, &[])?
             && Some(&second) != first.as_ref()
         {
-            check.expect_unpromised();
+            check.expect_beyond_contract();
             return fail("`info` answered differently the second time");
         }
         Ok(())
@@ -119,7 +119,7 @@ fn check_context(run: &mut Run<'_>) {
 /// Expects any answer. The contract promises nothing about such requests, but every caller waits for an
 /// answer.
 fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
-    check.expect_unpromised();
+    check.expect_beyond_contract();
     match check.send(input, None)? {
         AnswerBody::Result(_) | AnswerBody::Error(_) => Ok(()),
         AnswerBody::Unusable => fail("no answer"),
@@ -128,7 +128,7 @@ fn expect_answer(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome
 
 /// Like [`expect_answer`], but expects an error.
 fn expect_error(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome {
-    check.expect_unpromised();
+    check.expect_beyond_contract();
     match check.send(input, None)? {
         AnswerBody::Error(_) => Ok(()),
         AnswerBody::Result(result) => fail(format!("answered {result} and not an error")),

@@ -38,11 +38,11 @@ impl<'a> Run<'a> {
         settings: &'a CheckSettings,
         context: &'a CheckContext<'a>,
     ) -> Result<Self> {
-        let (ledger, earlier) = match &context.leftover_log {
+        let (ledger, earlier_leftovers) = match &context.leftover_log {
             Some(log) => ResourceLedger::on_disk(log.directory, log.cpi)?,
             None => Default::default(),
         };
-        for (method, request_id) in &earlier.unanswered_calls {
+        for (method, request_id) in &earlier_leftovers.unanswered_calls {
             context.stage.reporter().warn(format!(
                 "an earlier run was killed during `{method}` (request {request_id}): search the IaaS for a \
                  resource that this call created"
@@ -65,7 +65,7 @@ impl<'a> Run<'a> {
     }
 
     /// Deletes the resources of earlier runs, before this run creates any.
-    pub(super) fn delete_earlier(&mut self) {
+    pub(super) fn delete_earlier_leftovers(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
         for resource in self.ledger.to_delete() {
             let name =
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
             run: self,
             stage: &stage,
             violations: Vec::new(),
-            unpromised: Vec::new(),
+            unmet_expectations: Vec::new(),
             is_promised: true,
             had_error: false,
             remarks: Vec::new(),
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         let outcome = body(&mut check);
         let RunningCheck {
             mut violations,
-            mut unpromised,
+            mut unmet_expectations,
             is_promised,
             remarks,
             duration,
@@ -137,8 +137,8 @@ impl<'a> Run<'a> {
             Ok(value) => (Some(value), None),
             // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
-                if !violations.contains(&reason) && !unpromised.contains(&reason) {
-                    let reasons = if is_promised { &mut violations } else { &mut unpromised };
+                if !violations.contains(&reason) && !unmet_expectations.contains(&reason) {
+                    let reasons = if is_promised { &mut violations } else { &mut unmet_expectations };
                     reasons.insert(0, reason);
                 }
                 (None, None)
@@ -149,9 +149,9 @@ impl<'a> Run<'a> {
                 return (None, resources);
             }
         };
-        let deviation = Deviation::of(&violations, &unpromised);
+        let deviation = Deviation::of(&violations, &unmet_expectations);
         let (verdict, reasons) = match (deviation, skip_reason) {
-            (Some(_), _) => (Verdict::Fail, [violations, unpromised].concat()),
+            (Some(_), _) => (Verdict::Fail, [violations, unmet_expectations].concat()),
             (None, Some(reason)) => (Verdict::Skip, vec![reason]),
             (None, None) => (Verdict::Pass, remarks),
         };
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
-    pub(super) fn check_needing<G: ?Sized>(
+    pub(super) fn check_with_resource<G: ?Sized>(
         &mut self,
         name: &str,
         resource: Option<&G>,

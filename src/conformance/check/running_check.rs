@@ -26,7 +26,7 @@ pub(super) enum CheckStop {
     Failed(String),
     /// The check does not apply.
     Skipped(String),
-    /// This machine cannot run the check.
+    /// The check cannot go on: the machine cannot run it, or the run was interrupted.
     Broken(Error),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     /// Violations of the contract.
     pub(super) violations: Vec<String>,
     /// Expectations of callers that the CPI does not meet, and that the contract does not promise.
-    pub(super) unpromised: Vec<String>,
+    pub(super) unmet_expectations: Vec<String>,
     /// True if the contract promises the behaviour that the check expects.
     pub(super) is_promised: bool,
     /// True if the CPI answered a call of a method that it implements with an error.
@@ -85,7 +85,7 @@ impl RunningCheck<'_, '_> {
     }
 
     /// Marks the following expectations as not promised by the contract.
-    pub(super) fn expect_unpromised(&mut self) {
+    pub(super) fn expect_beyond_contract(&mut self) {
         self.is_promised = false;
     }
 
@@ -99,9 +99,9 @@ impl RunningCheck<'_, '_> {
 
     /// Adds an unmet expectation that the contract does not promise. The check continues, and fails at its
     /// end.
-    fn add_unpromised(&mut self, problem: String) {
-        if !self.unpromised.contains(&problem) {
-            self.unpromised.push(problem);
+    fn add_unmet_expectation(&mut self, problem: String) {
+        if !self.unmet_expectations.contains(&problem) {
+            self.unmet_expectations.push(problem);
         }
     }
 
@@ -201,11 +201,11 @@ impl RunningCheck<'_, '_> {
             // A missing answer is a violation only if the contract promises an answer.
             match self.is_promised || raw_answer.content != AnswerBody::Unusable {
                 true => self.add_violation(problem),
-                false => self.add_unpromised(problem),
+                false => self.add_unmet_expectation(problem),
             }
         }
-        for problem in raw_answer.unpromised {
-            self.add_unpromised(
+        for problem in raw_answer.unmet_expectations {
+            self.add_unmet_expectation(
                 method.map_or_else(|| problem.clone(), |method| format!("`{method}`: {problem}")),
             );
         }
@@ -348,7 +348,7 @@ impl RunningCheck<'_, '_> {
         let method = ledger::delete_method(resource.kind);
         let answer = self.call(method, &[json!(resource.cid)])?;
         let mut problems = std::mem::take(&mut self.violations);
-        problems.append(&mut self.unpromised);
+        problems.append(&mut self.unmet_expectations);
         let is_gone = match &answer {
             AnswerBody::Result(_) => true,
             AnswerBody::Error(error_answer) => {
@@ -366,7 +366,7 @@ impl RunningCheck<'_, '_> {
             _ => None,
         };
         self.violations.clear();
-        self.unpromised.clear();
+        self.unmet_expectations.clear();
         if exists.map_or(is_gone, |exists| !exists) {
             self.run.ledger.record_deletion(resource);
             return Ok(());
@@ -391,10 +391,10 @@ fn last_call(exchange: &Exchange) -> LastCall {
     let request = serde_json::from_slice::<Value>(&exchange.input).unwrap_or_default();
     let log = String::from_utf8_lossy(&exchange.stderr);
     let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
-    let from = lines.len().saturating_sub(MAX_LINES);
+    let start = lines.len().saturating_sub(MAX_LINES);
     LastCall {
         request_id: request_id(&request).to_owned(),
-        log: lines[from..].iter().map(|line| (*line).to_owned()).collect(),
+        log: lines[start..].iter().map(|line| (*line).to_owned()).collect(),
     }
 }
 

@@ -113,7 +113,7 @@ fn keystone_authenticates_and_finds_the_endpoint() {
     let client = Client::connect(settings.check(&Redactor::default()).unwrap()).unwrap();
     let count_connectors = || {
         client
-            .list(Collection::Connectors, &ListOptions::of_node(&node.name))
+            .list(Collection::Connectors, &ListOptions::for_node(&node.name))
             .map(|connectors| connectors.len())
     };
     assert_eq!(count_connectors().unwrap(), 1);

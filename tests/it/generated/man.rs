@@ -5,7 +5,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use monopile::cli::{
-    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, env_vars, takes_duration,
+    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars,
+    takes_duration,
 };
 use regex::Regex;
 
@@ -148,7 +149,7 @@ fn subcommands(command: &Command) -> Roff {
             row(&mut page, page_of(subcommand), about(subcommand));
         }
     }
-    row(&mut page, HELP_USAGE.to_owned(), HELP.1.to_owned());
+    row(&mut page, HELP_USAGE.to_owned(), HELP_COMMAND.1.to_owned());
     page
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::is_updating;
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP, HELP_USAGE, HelpNotes, TOPICS, env_vars};
+use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -105,9 +105,10 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
 
 /// Adds the section of `monopile help`, which is no command of the grammar.
 fn describe_help(text: &mut String) {
-    writeln!(text, "\n## monopile {}\n\n{}.\n\n```text\n{HELP_USAGE}\n```\n", HELP.0, HELP.1).unwrap();
+    writeln!(text, "\n## monopile {}\n\n{}.\n\n```text\n{HELP_USAGE}\n```\n", HELP_COMMAND.0, HELP_COMMAND.1)
+        .unwrap();
     text.push_str("On a terminal, a pager shows the text. The pages:\n\n| page | subject |\n|---|---|\n");
-    TOPICS.iter().for_each(|page| writeln!(text, "| `{}` | {} |", page.name, page.about).unwrap());
+    TOPICS.iter().for_each(|page| writeln!(text, "| `{}` | {} |", page.name, page.subject).unwrap());
 }
 
 /// Returns the page of the commands for Ironic, which are as many as all others.

@@ -66,7 +66,7 @@ impl Platform {
         if is_mount_point(&data)? {
             return Ok(());
         }
-        self.find_disk_soon(hint)
+        self.wait_for_disk(hint)
             .and_then(|device| self.mount(&device, &data, directories))
             .context(|| "Setting up the ephemeral disk".to_owned())
     }
@@ -88,8 +88,8 @@ impl Platform {
         }
     }
 
-    /// As [`Platform::find_disk`], for a disk that may just have been attached.
-    pub(super) fn find_disk_soon(self, hint: &Value) -> Result<PathBuf> {
+    /// Like [`Platform::find_disk`], but waits for a disk that may just have been attached.
+    pub(super) fn wait_for_disk(self, hint: &Value) -> Result<PathBuf> {
         match self {
             Platform::Namespaces => directory::find(hint),
             Platform::Guest => block_device::find(hint, DEVICE_TIMEOUT),

@@ -39,6 +39,7 @@ pub(super) struct Supervisor {
     inner: Arc<Shared>,
 }
 
+/// The part that the supervisor shares with its thread.
 struct Shared {
     state: Mutex<SupervisorState>,
     change: Condvar,
@@ -187,8 +188,8 @@ impl Supervisor {
             .iter()
             .map(|service| {
                 let mut entry = json!({"name": service.spec.name, "state": service.status()});
-                if let Phase::Up { process, since } = service.phase {
-                    let seconds = since.elapsed().as_secs();
+                if let Phase::Up { process, detection_time } = service.phase {
+                    let seconds = detection_time.elapsed().as_secs();
                     entry["uptime"] = json!({"secs": seconds});
                     if let Some((kb, ticks)) = proc::usage(process.pid) {
                         entry["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
@@ -243,8 +244,8 @@ impl Supervisor {
     fn watch(&self) {
         let mut state = self.lock();
         loop {
-            let wait = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
-            self.inner.change.wait_for(&mut state, wait);
+            let pause = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
+            self.inner.change.wait_for(&mut state, pause);
         }
     }
 
@@ -280,7 +281,7 @@ impl Supervisor {
         let Some(program) = stop else { return terminate(process, task) };
         let exit = service::launch(&program, self)?;
         let deadline = Instant::now() + program.timeout;
-        let mut wait = BUSY_PAUSE;
+        let mut pause = BUSY_PAUSE;
         while proc::find(process.pid) == Some(process) || exit.get().is_none() {
             if Instant::now() >= deadline {
                 return Err(Error::failure(format!(
@@ -289,8 +290,8 @@ impl Supervisor {
                     program.timeout.as_secs()
                 )));
             }
-            task.sleep(wait)?;
-            wait = (wait * 2).min(Duration::from_millis(50));
+            task.sleep(pause)?;
+            pause = (pause * 2).min(Duration::from_millis(50));
         }
         Ok(())
     }
@@ -299,7 +300,7 @@ impl Supervisor {
     /// run after the stop.
     fn await_start(&self, name: &str, task: &TaskControl) -> Result<Option<SupervisedProcess>> {
         loop {
-            let starting = {
+            let is_starting = {
                 let mut state = self.lock();
                 let Some(service) = state.services.iter_mut().find(|s| s.spec.name == name) else {
                     return Ok(None);
@@ -309,7 +310,7 @@ impl Supervisor {
                 }
                 service.is_starting()
             };
-            if !starting {
+            if !is_starting {
                 return Ok(None);
             }
             task.sleep(BUSY_PAUSE)?;
@@ -339,19 +340,24 @@ impl SupervisorState {
     /// Returns the names of services in levels. Each service depends only on services of earlier levels.
     fn levels(&self) -> Vec<Vec<String>> {
         let mut levels: Vec<Vec<String>> = Vec::new();
-        let mut pending: Vec<&Service> = self.services.iter().collect();
-        while !pending.is_empty() {
-            let (now, later): (Vec<&Service>, Vec<&Service>) = pending.iter().partition(|service| {
-                !service.spec.depends.iter().any(|name| pending.iter().any(|other| other.spec.name == *name))
-            });
-            if now.is_empty() {
+        let mut remaining_services: Vec<&Service> = self.services.iter().collect();
+        while !remaining_services.is_empty() {
+            let (next_level, later_services): (Vec<&Service>, Vec<&Service>) =
+                remaining_services.iter().partition(|service| {
+                    !service
+                        .spec
+                        .depends
+                        .iter()
+                        .any(|name| remaining_services.iter().any(|other| other.spec.name == *name))
+                });
+            if next_level.is_empty() {
                 // `check_dependencies` rejects cycles. If there is one all the same, its services must still
                 // be stopped.
-                levels.push(later.iter().map(|service| service.spec.name.clone()).collect());
+                levels.push(later_services.iter().map(|service| service.spec.name.clone()).collect());
                 break;
             }
-            levels.push(now.iter().map(|service| service.spec.name.clone()).collect());
-            pending = later;
+            levels.push(next_level.iter().map(|service| service.spec.name.clone()).collect());
+            remaining_services = later_services;
         }
         levels
     }
@@ -359,7 +365,7 @@ impl SupervisorState {
 
 /// Wakes the supervisor's thread when a program has ended.
 impl service::Wake for Supervisor {
-    fn wake(&self) -> Box<dyn Fn() + Send> {
+    fn waker(&self) -> Box<dyn Fn() + Send> {
         let inner = self.inner.clone();
         Box::new(move || {
             inner.change.notify_all();
@@ -375,14 +381,14 @@ fn terminate(process: SupervisedProcess, task: &TaskControl) -> Result<()> {
         }
     };
     signal(rustix::process::Signal::TERM);
-    let mut kill_at = Some(Instant::now() + TERM_TIMEOUT);
-    let give_up = Instant::now() + TERM_TIMEOUT * 2;
+    let mut kill_time = Some(Instant::now() + TERM_TIMEOUT);
+    let deadline = Instant::now() + TERM_TIMEOUT * 2;
     while proc::find(process.pid) == Some(process) {
-        if kill_at.is_some_and(|at| at <= Instant::now()) {
+        if kill_time.is_some_and(|time| time <= Instant::now()) {
             signal(rustix::process::Signal::KILL);
-            kill_at = None;
+            kill_time = None;
         }
-        if give_up <= Instant::now() {
+        if deadline <= Instant::now() {
             return Err(Error::failure(format!("process {} still runs after SIGKILL", process.pid)));
         }
         task.sleep(BUSY_PAUSE)?;

@@ -15,12 +15,12 @@ use base::{Error, Result};
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 /// The uptime after which a process counts as running. It doubles with each failure.
 const SETTLE_PERIOD: Duration = Duration::from_millis(50);
-/// The limit of this uptime.
+/// The longest uptime after which a process counts as running.
 const MAX_SETTLE_PERIOD: Duration = Duration::from_secs(10);
 /// The pause before a process that has failed repeatedly is restarted. It doubles each time.
-const FIRST_BACKOFF: Duration = Duration::from_millis(250);
-/// The limit of this pause.
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause between two restarts.
+const MAX_RESTART_PAUSE: Duration = Duration::from_secs(30);
 /// The uptime after which the failures of a process are reset.
 const HEALTHY_PERIOD: Duration = Duration::from_secs(60);
 
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     /// The start program was started.
     Launched {
         /// The time of the start.
-        at: Instant,
+        launch_time: Instant,
         /// The exit status of the start program, after it has ended.
         exit: Arc<OnceLock<ExitStatus>>,
     },
@@ -52,25 +52,26 @@ pub(super) enum Phase {
         /// The process, by pid and start time.
         process: SupervisedProcess,
         /// The time when the supervisor first saw it.
-        since: Instant,
+        detection_time: Instant,
     },
     /// The process has failed and is restarted after a pause.
     Backoff {
         /// The time of the restart.
-        until: Instant,
+        restart_time: Instant,
     },
 }
 
 /// A supervisor that must be woken when a program has ended.
 pub(super) trait Wake {
     /// Returns the function to call when the program has ended.
-    fn wake(&self) -> Box<dyn Fn() + Send>;
+    fn waker(&self) -> Box<dyn Fn() + Send>;
 }
 
+/// For a start program: the supervisor does not wait for its end, and finds the process at its next check.
 struct NoWake;
 
 impl Wake for NoWake {
-    fn wake(&self) -> Box<dyn Fn() + Send> {
+    fn waker(&self) -> Box<dyn Fn() + Send> {
         Box::new(|| ())
     }
 }
@@ -108,40 +109,41 @@ impl Service {
         let process_in_pidfile = proc::in_pidfile(&self.spec.pidfile);
         let phase = self.phase.clone();
         match (phase, process_in_pidfile) {
-            (Phase::Up { process, since }, Some(running_process)) if process == running_process => {
-                if since.elapsed() > HEALTHY_PERIOD {
+            (Phase::Up { process, detection_time }, Some(running_process)) if process == running_process => {
+                if detection_time.elapsed() > HEALTHY_PERIOD {
                     self.failures = 0;
                 }
             }
-            (_, Some(process)) => self.phase = Phase::Up { process, since: Instant::now() },
+            (_, Some(process)) => self.phase = Phase::Up { process, detection_time: Instant::now() },
             (Phase::Up { process, .. }, None) => {
                 self.fail(&format!("process {} ended", process.pid), is_ready);
             }
-            (Phase::Launched { at, exit }, None) => {
+            (Phase::Launched { launch_time, exit }, None) => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
                 match exit.get() {
                     Some(status) if !status.success() => {
                         self.fail(&format!("start program {}", ending(*status)), is_ready);
                     }
-                    _ if at.elapsed() > timeout => {
+                    _ if launch_time.elapsed() > timeout => {
                         self.fail("no process appeared within the start program's timeout", is_ready);
                     }
                     _ => {}
                 }
             }
-            (Phase::Backoff { until }, None) if until > Instant::now() => {}
+            (Phase::Backoff { restart_time }, None) if restart_time > Instant::now() => {}
             (Phase::Down | Phase::Backoff { .. }, None) => self.launch(is_ready),
         }
     }
 
     /// Returns `running`, `starting`, `failing`, or `unknown` if the service is not monitored.
     pub(super) fn status(&self) -> &'static str {
-        let is_settled = |since: Instant| {
-            since.elapsed() >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
+        let is_settled = |detection_time: Instant| {
+            detection_time.elapsed()
+                >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
         };
         match &self.phase {
             _ if !self.is_monitored => "unknown",
-            Phase::Up { since, .. } if is_settled(*since) => "running",
+            Phase::Up { detection_time, .. } if is_settled(*detection_time) => "running",
             Phase::Backoff { .. } => "failing",
             _ if self.failures == 0 => "starting",
             _ => "failing",
@@ -151,12 +153,14 @@ impl Service {
     /// Returns true if the start program may still bring up the process.
     pub(super) fn is_starting(&self) -> bool {
         match &self.phase {
-            Phase::Launched { at, exit } => {
+            Phase::Launched { launch_time, exit } => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
                 // After the program has succeeded, its daemon may still have to write the pid file.
                 match exit.get() {
-                    None => at.elapsed() < timeout,
-                    Some(status) => status.success() && at.elapsed() < Duration::from_secs(1).min(timeout),
+                    None => launch_time.elapsed() < timeout,
+                    Some(status) => {
+                        status.success() && launch_time.elapsed() < Duration::from_secs(1).min(timeout)
+                    }
                 }
             }
             _ => false,
@@ -182,8 +186,9 @@ impl Service {
             self.launch(is_ready);
             return;
         }
-        let pause = FIRST_BACKOFF.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_BACKOFF);
-        self.phase = Phase::Backoff { until: Instant::now() + pause };
+        let pause =
+            FIRST_RESTART_PAUSE.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_RESTART_PAUSE);
+        self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
     }
 
     fn launch(&mut self, is_ready: bool) {
@@ -197,14 +202,15 @@ impl Service {
         match launched {
             Ok(exit) => {
                 tracing::info!(name = self.spec.name, "start program started");
-                self.phase = Phase::Launched { at: Instant::now(), exit };
+                self.phase = Phase::Launched { launch_time: Instant::now(), exit };
             }
             Err(error) => {
                 let error = super::super::error_text(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failures = self.failures.saturating_add(1);
-                let pause = FIRST_BACKOFF.saturating_mul(1 << self.failures.min(16)).min(MAX_BACKOFF);
-                self.phase = Phase::Backoff { until: Instant::now() + pause };
+                let pause =
+                    FIRST_RESTART_PAUSE.saturating_mul(1 << self.failures.min(16)).min(MAX_RESTART_PAUSE);
+                self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
             }
         }
     }
@@ -212,7 +218,7 @@ impl Service {
 
 /// Starts a program with the environment of monit, in its own process group. Returns a cell for its exit
 /// status, which is set when the program has ended.
-pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
+pub(super) fn launch(program: &Program, waker: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(Error::invalid("the command of the program is empty"));
     };
@@ -238,7 +244,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
     }
     let mut child = spawn(&mut command).map_err(|error| Error::io(format!("running '{name}'"), error))?;
     let exit = Arc::new(OnceLock::new());
-    let (exit_cell, wake) = (exit.clone(), wake.wake());
+    let (exit_cell, waker) = (exit.clone(), waker.waker());
     // A thread waits for the program, which would otherwise remain as a zombie.
     std::thread::Builder::new()
         .name("reaper".into())
@@ -247,7 +253,7 @@ pub(super) fn launch(program: &Program, wake: &dyn Wake) -> Result<Arc<OnceLock<
             if let Ok(status) = child.wait() {
                 let _ = exit_cell.set(status);
             }
-            wake();
+            waker();
         })
         .map_err(|error| Error::io(format!("starting a thread that waits for '{name}'"), error))?;
     Ok(exit)
@@ -295,7 +301,7 @@ mod tests {
         service
     }
 
-    fn until(service: &mut Service, status: &str) -> Duration {
+    fn tick_until(service: &mut Service, status: &str) -> Duration {
         let start = Instant::now();
         while service.status() != status {
             assert!(start.elapsed() < Duration::from_secs(10), "{} is not {status}", service.status());
@@ -311,7 +317,7 @@ mod tests {
         let mut service =
             service(directory.path(), &format!("sleep 60 & echo $! > {}/pid", directory.path().display()));
         assert_eq!(service.status(), "starting");
-        until(&mut service, "running");
+        tick_until(&mut service, "running");
         let kill = |service: &Service| {
             let Phase::Up { process, .. } = service.phase else { panic!("not up") };
             let pid = rustix::process::Pid::from_raw(process.pid).unwrap();
@@ -323,24 +329,24 @@ mod tests {
         kill(&service);
         service.tick(true);
         assert_eq!(service.status(), "failing");
-        let first = until(&mut service, "running");
+        let first = tick_until(&mut service, "running");
         kill(&service);
-        let second = until(&mut service, "failing") + until(&mut service, "running");
-        assert!(second > first && second > FIRST_BACKOFF, "{first:?} {second:?}");
+        let second = tick_until(&mut service, "failing") + tick_until(&mut service, "running");
+        assert!(second > first && second > FIRST_RESTART_PAUSE, "{first:?} {second:?}");
         kill(&service);
     }
 
     #[test]
     fn service_waits_for_dependencies_and_may_fail_to_start() {
         let directory = tempfile::tempdir().unwrap();
-        let mut failing = service(directory.path(), "exit 1");
-        failing.tick(false);
-        assert_eq!(failing.status(), "starting");
-        assert!(matches!(failing.phase, Phase::Down));
-        until(&mut failing, "failing");
-        let mut missing = service(directory.path(), "");
+        let mut failing_service = service(directory.path(), "exit 1");
+        failing_service.tick(false);
+        assert_eq!(failing_service.status(), "starting");
+        assert!(matches!(failing_service.phase, Phase::Down));
+        tick_until(&mut failing_service, "failing");
+        let mut missing_program_service = service(directory.path(), "");
         std::fs::remove_file(directory.path().join("start")).unwrap();
-        until(&mut missing, "failing");
+        tick_until(&mut missing_program_service, "failing");
     }
 
     #[test]

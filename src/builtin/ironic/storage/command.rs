@@ -112,11 +112,11 @@ impl StorageTool for Command {
         self.ask("create", volume, json!({"mib": mib})).map(drop)
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
-        if self.size(from)?.is_none() {
-            return Err(from.not_found_error());
+    fn copy(&self, source: &VolumeName, target: &VolumeName) -> CpiResult<()> {
+        if self.size(source)?.is_none() {
+            return Err(source.not_found_error());
         }
-        self.ask("copy", to, json!({"from": from.to_string()})).map(drop)
+        self.ask("copy", target, json!({"from": source.to_string()})).map(drop)
     }
 
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {

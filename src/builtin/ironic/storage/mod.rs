@@ -24,7 +24,7 @@ pub(super) trait StorageTool {
     /// Creates an empty volume of `mib` MiB.
     fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()>;
     /// Creates a volume with the content of another one.
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()>;
+    fn copy(&self, source: &VolumeName, target: &VolumeName) -> CpiResult<()>;
     /// Grows a volume to `mib` MiB. A larger volume stays as it is.
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()>;
     /// Returns a volume's size in bytes, or `None` if it does not exist.

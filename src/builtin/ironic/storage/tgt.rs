@@ -94,17 +94,17 @@ impl Tgt {
     /// Creates a volume: `fill` writes a `.partial` file, which gets the volume's name when it is complete.
     fn make(&self, volume: &VolumeName, fill: impl FnOnce(&Path) -> CpiResult<()>) -> CpiResult<()> {
         let path = self.path(volume);
-        let partial = path.with_extension("partial");
-        let outcome = fill(&partial).and_then(|()| {
-            File::open(&partial)
+        let partial_path = path.with_extension("partial");
+        let outcome = fill(&partial_path).and_then(|()| {
+            File::open(&partial_path)
                 .and_then(|file| file.sync_all())
-                .and_then(|()| fs::rename(&partial, &path))
+                .and_then(|()| fs::rename(&partial_path, &path))
                 .and_then(|()| durable::sync_parent(&path))
                 .map_err(|error| CpiFailure::io(format_args!("writing volume '{volume}'"), error))
         });
         if outcome.is_err() {
             // If this fails, the next call removes the file.
-            let _ = fs::remove_file(&partial);
+            let _ = fs::remove_file(&partial_path);
         }
         outcome
     }
@@ -183,23 +183,23 @@ impl Tgt {
 impl StorageTool for Tgt {
     fn import(&self, volume: &VolumeName, image: &Path) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.make(volume, |partial| copy(image, partial))
+        self.make(volume, |partial_path| copy(image, partial_path))
     }
 
     fn create(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.make(volume, |partial| {
-            let create = || File::create_new(partial)?.set_len(bytes(mib)?);
+        self.make(volume, |partial_path| {
+            let create = || File::create_new(partial_path)?.set_len(bytes(mib)?);
             create().map_err(|error| CpiFailure::io(format_args!("creating volume '{volume}'"), error))
         })
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
+    fn copy(&self, source: &VolumeName, target: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
-        if self.size(from)?.is_none() {
-            return Err(from.not_found_error());
+        if self.size(source)?.is_none() {
+            return Err(source.not_found_error());
         }
-        self.make(to, |partial| copy(&self.path(from), partial))
+        self.make(target, |partial_path| copy(&self.path(source), partial_path))
     }
 
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {
@@ -258,10 +258,12 @@ fn bytes(mib: u64) -> io::Result<u64> {
 }
 
 /// Copies a file, keeps its holes, and shares its blocks if the file system supports that.
-fn copy(from: &Path, to: &Path) -> CpiResult<()> {
+fn copy(source: &Path, target: &Path) -> CpiResult<()> {
     let mut command = Command::new("cp");
-    command.args(["--sparse=always", "--reflink=auto", "--no-preserve=all", "-T", "--"]).args([from, to]);
-    run(&mut command, &format!("copying '{}'", from.display())).map(drop)
+    command
+        .args(["--sparse=always", "--reflink=auto", "--no-preserve=all", "-T", "--"])
+        .args([source, target]);
+    run(&mut command, &format!("copying '{}'", source.display())).map(drop)
 }
 
 fn parse_targets(text: &str) -> Vec<(u32, String)> {

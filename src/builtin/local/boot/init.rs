@@ -24,7 +24,7 @@ use base::namespaces::{UnshareFlags, unshare};
 pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
 /// The settings that the agent reads.
 const AGENT_SETTINGS: &str = "/var/vcap/bosh/settings.json";
-/// The user data beside them.
+/// The user data of the VM, beside the settings.
 const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
 /// The base directory of the agent, jobs and packages.
 const BASE: &str = "/var/vcap";
@@ -34,7 +34,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 const STABLE_PERIOD: Duration = Duration::from_secs(2);
 /// The pause before a restart of an agent that ended early. It doubles each time.
 const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(100);
-/// The limit of this pause.
+/// The longest pause before a restart.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 /// The time that the VM's processes have to end at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
     let (settings, path) =
         settings(vm_directory).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
     // The first stage is still in the old mount namespace, where it reads `/proc` to identify this
-    // process. So the root of that one must not change.
+    // process. So the root of the old namespace must not change.
     unshare(UnshareFlags::NEWNS).map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
     for note in root_tree::enter(vm_directory, executable)? {
         Report::Note(note).send().map_err(|error| format!("reporting failed: {error}"))?;
@@ -58,7 +58,7 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
     let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
     Report::Ready.send().map_err(|error| format!("reporting failed: {error}"))?;
-    if !wait_for_go_ahead() {
+    if !wait_until_recorded() {
         return Err("the CPI call that creates this VM has ended".to_owned());
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
@@ -105,7 +105,7 @@ fn start_agent() -> io::Result<Pid> {
 }
 
 /// Waits until the CPI has recorded the VM and writes a byte. Returns false if the CPI has ended before.
-fn wait_for_go_ahead() -> bool {
+fn wait_until_recorded() -> bool {
     let mut byte = [0];
     loop {
         match rustix::io::read(rustix::stdio::stdin(), &mut byte) {
@@ -151,8 +151,8 @@ impl Events {
         }
         // The sockets are read in any case, because a signal can interrupt `poll` before it reports them.
         empty_socket(&mut self.child);
-        let term = empty_socket(&mut self.term);
-        Ok(term)
+        let is_terminated = empty_socket(&mut self.term);
+        Ok(is_terminated)
     }
 }
 
@@ -171,18 +171,18 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut agent_start = Instant::now();
     let mut pause = FIRST_RESTART_PAUSE;
-    let mut restart_at = None;
+    let mut restart_time = None;
     loop {
         let timeout =
-            restart_at.map(|restart_at: Instant| restart_at.saturating_duration_since(Instant::now()));
-        let term = events.wait(timeout)?;
+            restart_time.map(|restart_time: Instant| restart_time.saturating_duration_since(Instant::now()));
+        let is_terminated = events.wait(timeout)?;
         while let Reaped::One(pid) = reap()? {
             if agent != Some(pid) {
                 continue;
             }
             agent = None;
             let uptime = agent_start.elapsed();
-            let wait = if uptime >= STABLE_PERIOD {
+            let restart_pause = if uptime >= STABLE_PERIOD {
                 pause = FIRST_RESTART_PAUSE;
                 Duration::ZERO
             } else {
@@ -191,20 +191,20 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             log(format_args!(
                 "the agent ended after {} ms, restarting it in {} ms",
                 uptime.as_millis(),
-                wait.as_millis()
+                restart_pause.as_millis()
             ));
-            restart_at = Some(Instant::now() + wait);
+            restart_time = Some(Instant::now() + restart_pause);
         }
-        if term {
+        if is_terminated {
             return shut_down(events, agent);
         }
-        if restart_at.is_some_and(|restart_at| restart_at <= Instant::now()) {
+        if restart_time.is_some_and(|restart_time| restart_time <= Instant::now()) {
             agent_start = Instant::now();
             match start_agent() {
-                Ok(pid) => (agent, restart_at) = (Some(pid), None),
+                Ok(pid) => (agent, restart_time) = (Some(pid), None),
                 Err(error) => {
                     log(format_args!("starting the agent failed: {error}"));
-                    restart_at = Some(Instant::now() + next_restart_pause(&mut pause));
+                    restart_time = Some(Instant::now() + next_restart_pause(&mut pause));
                 }
             }
         }

@@ -250,28 +250,28 @@ fn free_id(passwd: &str, group: &str) -> u32 {
     (1000..u32::MAX).find(|id| !ids_in_use.contains(id)).unwrap_or(1000)
 }
 
-/// Copies files that are missing in `to`. Skips files that this user may not read.
-fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(from) {
+/// Copies files that are missing in `target_root`. Skips files that this user may not read.
+fn copy_missing(source_root: &Path, target_root: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(source_root) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
-        let target = to.join(entry.file_name());
-        let existing = fs::symlink_metadata(&target).ok();
+        let target_path = target_root.join(entry.file_name());
+        let existing = fs::symlink_metadata(&target_path).ok();
         let kind = entry.file_type()?;
         if kind.is_dir() {
             match existing {
-                None => fs::create_dir(&target)?,
+                None => fs::create_dir(&target_path)?,
                 Some(existing) if existing.is_dir() => {}
                 Some(_) => continue,
             }
-            copy_missing(&entry.path(), &target)?;
+            copy_missing(&entry.path(), &target_path)?;
         } else if existing.is_none() && kind.is_symlink() {
-            symlink(fs::read_link(entry.path())?, &target)?;
+            symlink(fs::read_link(entry.path())?, &target_path)?;
         } else if existing.is_none() && kind.is_file() {
-            match fs::copy(entry.path(), &target) {
+            match fs::copy(entry.path(), &target_path) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 result => drop(result?),
             }
@@ -304,14 +304,14 @@ mod tests {
 
     #[test]
     fn copy_keeps_existing_files() {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::create_dir(from.path().join("d")).unwrap();
-        fs::write(from.path().join("d/a"), "host").unwrap();
-        fs::write(from.path().join("b"), "host").unwrap();
-        symlink("b", from.path().join("l")).unwrap();
-        fs::write(to.path().join("b"), "image").unwrap();
-        copy_missing(from.path(), to.path()).unwrap();
-        assert_eq!(fs::read_to_string(to.path().join("l")).unwrap(), "image");
-        assert_eq!(fs::read_to_string(to.path().join("d/a")).unwrap(), "host");
+        let (source, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(source.path().join("d")).unwrap();
+        fs::write(source.path().join("d/a"), "host").unwrap();
+        fs::write(source.path().join("b"), "host").unwrap();
+        symlink("b", source.path().join("l")).unwrap();
+        fs::write(target.path().join("b"), "image").unwrap();
+        copy_missing(source.path(), target.path()).unwrap();
+        assert_eq!(fs::read_to_string(target.path().join("l")).unwrap(), "image");
+        assert_eq!(fs::read_to_string(target.path().join("d/a")).unwrap(), "host");
     }
 }

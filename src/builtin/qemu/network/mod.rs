@@ -50,7 +50,7 @@ pub(super) struct VmNetworks {
 struct Card<'a> {
     name: &'a str,
     /// The address in the manifest, if the network is manual.
-    manual: Option<IpAddr>,
+    manual_address: Option<IpAddr>,
     /// The device of this machine, unless the network is the user-mode network.
     device: Option<HostDevice>,
 }
@@ -70,19 +70,21 @@ pub(super) fn plan(
     let Some(mbus) = agent.listen_addresses()?.first().copied() else {
         return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
-    let agent_is_on_device = cards.iter().any(|card| card.device.is_some() && card.manual == Some(mbus.ip()));
-    for (index, Card { name, manual, device }) in cards.into_iter().enumerate() {
+    let agent_is_on_device =
+        cards.iter().any(|card| card.device.is_some() && card.manual_address == Some(mbus.ip()));
+    for (index, Card { name, manual_address, device }) in cards.into_iter().enumerate() {
         let mac = mac(vm, index);
         add(&mut guest, name, &json!({"mac": mac}));
         match device {
             Some(device) => record.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
                 let mbus = (!agent_is_on_device).then_some(mbus);
-                record.user_network = Some(UserNetwork::plan(mac, manual, mbus, ports, is_restricted)?);
+                record.user_network =
+                    Some(UserNetwork::plan(mac, manual_address, mbus, ports, is_restricted)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
                 add(&mut guest, name, &address);
                 add(&mut guest, name, &json!({"dns": [user::DNS]}));
-                if manual.is_none() {
+                if manual_address.is_none() {
                     add(&mut answer, name, &address);
                 }
             }
@@ -95,7 +97,7 @@ pub(super) fn plan(
         ));
     }
     record.check_host()?;
-    let agent = AgentConfig { mbus: Some(with_wildcard_host(agent.url()?)), cert: agent.cert.clone() };
+    let agent = AgentConfig { mbus: Some(wildcard_url(agent.url()?)), cert: agent.cert.clone() };
     Ok(VmNetworks { record, answer, guest, agent })
 }
 
@@ -119,11 +121,11 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
         let device = properties::host_device(name, network.get("cloud_properties"))?;
         match network.get("type").map_or(Some("manual"), Value::as_str) {
             Some("manual") => {
-                let manual = Some(manual_address(name, network, device.is_some())?);
-                cards.push(Card { name, manual, device });
+                let manual_address = Some(manual_address(name, network, device.is_some())?);
+                cards.push(Card { name, manual_address, device });
             }
             Some("dynamic") => match device {
-                None => cards.push(Card { name, manual: None, device }),
+                None => cards.push(Card { name, manual_address: None, device }),
                 Some(device) => {
                     return Err(CpiFailure::invalid_call(format!(
                         "create_vm: network '{name}' is on {device} and of type dynamic, but the address \
@@ -181,7 +183,7 @@ fn unsupported_error(message: String) -> CpiFailure {
 }
 
 /// Replaces the host of an mbus URL by 0.0.0.0, because the address in it may exist only outside the VM.
-fn with_wildcard_host(url: &str) -> String {
+fn wildcard_url(url: &str) -> String {
     let (rest, path) = match url.strip_prefix("https://").unwrap_or(url).split_once('/') {
         Some((authority, path)) => (authority, format!("/{path}")),
         None => (url.strip_prefix("https://").unwrap_or(url), String::new()),
@@ -196,7 +198,7 @@ fn with_wildcard_host(url: &str) -> String {
 fn mac(vm: &Cid, index: usize) -> String {
     let digits = vm.as_str().chars().rev().filter(char::is_ascii_hexdigit).skip(6 * index).take(6);
     let digits: String = digits.collect();
-    let pairs: Vec<&str> = [0, 2, 4].into_iter().filter_map(|at| digits.get(at..at + 2)).collect();
+    let pairs: Vec<&str> = [0, 2, 4].into_iter().filter_map(|start| digits.get(start..start + 2)).collect();
     format!("52:54:00:{}", pairs.join(":"))
 }
 
@@ -206,10 +208,12 @@ impl Networks {
         let user = self.user_network.iter().map(|user| (&user.mac, user.netdev()));
         let devices = self.device_networks.iter().map(|network| (&network.mac, network.netdev()));
         let cards: Vec<_> = user.chain(devices).collect();
-        let several = if cards.len() > 1 { ",multifunction=on" } else { "" };
+        let multifunction_option = if cards.len() > 1 { ",multifunction=on" } else { "" };
         let options = cards.into_iter().enumerate().flat_map(|(index, (mac, netdev))| {
             let address = format!("bus=pci.0,addr={SLOT:#x}.{index}");
-            let device = format!("virtio-net-pci,netdev=net{index},mac={mac},romfile=,{address}{several}");
+            let device = format!(
+                "virtio-net-pci,netdev=net{index},mac={mac},romfile=,{address}{multifunction_option}"
+            );
             [("netdev", format!("{netdev},id=net{index}")), ("device", device)]
         });
         options.collect()

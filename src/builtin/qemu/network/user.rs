@@ -33,17 +33,19 @@ pub(super) struct UserNetwork {
 struct Forward {
     name: String,
     /// The address on this machine.
-    from: SocketAddr,
+    #[serde(rename = "from")]
+    host_address: SocketAddr,
     /// The port in the VM.
-    to: u16,
+    #[serde(rename = "to")]
+    guest_port: u16,
 }
 
 impl UserNetwork {
-    /// Plans the network. `manual` is the address of the forwarded ports; without one, it is the host of the
-    /// agent's URL, `mbus`. Without `mbus`, the port of the agent is not forwarded.
+    /// Plans the network. `manual_address` is the address of the forwarded ports; without one, it is the host
+    /// of the agent's URL, `mbus`. Without `mbus`, the port of the agent is not forwarded.
     pub(super) fn plan(
         mac: String,
-        manual: Option<IpAddr>,
+        manual_address: Option<IpAddr>,
         mbus: Option<SocketAddr>,
         ports: &[Port],
         is_restricted: bool,
@@ -52,7 +54,7 @@ impl UserNetwork {
             mbus.map(|mbus| Port { name: "agent".to_owned(), host: mbus.port(), guest: mbus.port() });
         let mut forwards: Vec<Forward> = Vec::new();
         for port in agent_port.iter().chain(ports) {
-            let address = match (manual, mbus) {
+            let address = match (manual_address, mbus) {
                 (Some(address), _) => address,
                 (None, Some(mbus)) if mbus.ip().is_loopback() => mbus.ip(),
                 (None, Some(mbus)) => {
@@ -71,15 +73,15 @@ impl UserNetwork {
                     )));
                 }
             };
-            let from = SocketAddr::new(address, port.host);
-            if let Some(other) = forwards.iter().find(|other| other.from == from) {
+            let host_address = SocketAddr::new(address, port.host);
+            if let Some(other) = forwards.iter().find(|other| other.host_address == host_address) {
                 return Err(CpiFailure::invalid_call(format!(
-                    "create_vm: the ports '{}' and '{}' are both at {from}: choose another port in the cloud \
-                     property `ports`",
+                    "create_vm: the ports '{}' and '{}' are both at {host_address}: choose another port in \
+                     the cloud property `ports`",
                     other.name, port.name
                 )));
             }
-            forwards.push(Forward { name: port.name.clone(), from, to: port.guest });
+            forwards.push(Forward { name: port.name.clone(), host_address, guest_port: port.guest });
         }
         Ok(UserNetwork { mac, forwards, is_restricted })
     }
@@ -88,27 +90,27 @@ impl UserNetwork {
     pub(super) fn netdev(&self) -> String {
         let restrict = if self.is_restricted { "on" } else { "off" };
         let mut option = format!("user,net={SUBNET},dhcpstart={GUEST},restrict={restrict}");
-        for Forward { from, to, .. } in &self.forwards {
-            let (ip, port) = (from.ip(), from.port());
-            option.push_str(&format!(",hostfwd=tcp:{ip}:{port}-{GUEST}:{to}"));
+        for Forward { host_address, guest_port, .. } in &self.forwards {
+            let (ip, port) = (host_address.ip(), host_address.port());
+            option.push_str(&format!(",hostfwd=tcp:{ip}:{port}-{GUEST}:{guest_port}"));
         }
         option
     }
 
     /// Fails if another process listens on a port that will be forwarded.
     pub(super) fn check_ports_are_free(&self) -> CpiResult<()> {
-        for Forward { name, from, .. } in &self.forwards {
-            let Err(error) = TcpListener::bind(from) else { continue };
+        for Forward { name, host_address, .. } in &self.forwards {
+            let Err(error) = TcpListener::bind(host_address) else { continue };
             if error.kind() != io::ErrorKind::AddrInUse {
                 return Err(unsupported_error(format!(
-                    "port '{name}' of the VM cannot be forwarded at {from}: {error}"
+                    "port '{name}' of the VM cannot be forwarded at {host_address}: {error}"
                 )));
             }
-            let owner = listener::find(&from.ip().to_string(), from.port());
+            let owner = listener::find(&host_address.ip().to_string(), host_address.port());
             let owner =
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(unsupported_error(format!(
-                "port '{name}' of the VM is in use: {owner} listens on {from}. Stop it, or \
+                "port '{name}' of the VM is in use: {owner} listens on {host_address}. Stop it, or \
                  {ANOTHER_ADDRESS}"
             )));
         }

@@ -39,7 +39,8 @@ pub(crate) struct LvmSettings {
 
 /// The directory of the locks, one for each volume group.
 const LOCKS: &str = "/run/monopile";
-const PARTIAL: &str = ".partial";
+/// The end of the name of a volume that is being written.
+const PARTIAL_SUFFIX: &str = ".partial";
 
 /// The storage tool, see the module documentation.
 pub(super) struct Lvm {
@@ -67,7 +68,7 @@ impl Lvm {
         };
         let file =
             lock().map_err(|error| CpiFailure::io(format_args!("locking '{}'", path.display()), error))?;
-        for partial_volume in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL)) {
+        for partial_volume in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL_SUFFIX)) {
             self.volumes.remove(partial_volume)?;
         }
         Ok(file)
@@ -84,17 +85,19 @@ impl StorageTool for Lvm {
         let _lock = self.lock()?;
         let action = format!("importing '{}'", image.display());
         let size = std::fs::metadata(image).map_err(|error| CpiFailure::io(&action, error))?.len();
-        let (name, partial) = (volume.to_string(), format!("{volume}{PARTIAL}"));
-        self.volumes.create(&partial, size.div_ceil(1 << 20))?;
+        let (name, partial_name) = (volume.to_string(), format!("{volume}{PARTIAL_SUFFIX}"));
+        self.volumes.create(&partial_name, size.div_ceil(1 << 20))?;
         let mut dd = Command::new("dd");
-        let (from, to) =
-            (format!("if={}", image.display()), format!("of={}", self.volumes.device(&partial).display()));
+        let (input, output) = (
+            format!("if={}", image.display()),
+            format!("of={}", self.volumes.device(&partial_name).display()),
+        );
         // A new thin volume reads as zeros, so blocks of zeros are skipped and take no space.
-        dd.args([from.as_str(), to.as_str(), "bs=1M", "conv=sparse,notrunc,fsync", "status=none"]);
-        let result = run(&mut dd, &action).and_then(|_| self.volumes.rename(&partial, &name));
+        dd.args([input.as_str(), output.as_str(), "bs=1M", "conv=sparse,notrunc,fsync", "status=none"]);
+        let result = run(&mut dd, &action).and_then(|_| self.volumes.rename(&partial_name, &name));
         if result.is_err() {
             // If this fails, the next call removes the volume.
-            let _ = self.volumes.remove(&partial);
+            let _ = self.volumes.remove(&partial_name);
         }
         result
     }
@@ -104,10 +107,10 @@ impl StorageTool for Lvm {
         self.volumes.create(&volume.to_string(), mib)
     }
 
-    fn copy(&self, from: &VolumeName, to: &VolumeName) -> CpiResult<()> {
+    fn copy(&self, source: &VolumeName, target: &VolumeName) -> CpiResult<()> {
         let _lock = self.lock()?;
-        self.size_of_existing(from)?;
-        self.volumes.snapshot(&from.to_string(), &to.to_string())
+        self.size_of_existing(source)?;
+        self.volumes.snapshot(&source.to_string(), &target.to_string())
     }
 
     fn grow(&self, volume: &VolumeName, mib: u64) -> CpiResult<()> {

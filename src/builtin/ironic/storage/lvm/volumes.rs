@@ -74,11 +74,11 @@ impl Volumes {
     }
 
     /// Creates a thin snapshot of a volume.
-    pub(super) fn snapshot(&self, from: &str, to: &str) -> CpiResult<()> {
+    pub(super) fn snapshot(&self, source: &str, target: &str) -> CpiResult<()> {
         // By default, a machine does not activate thin snapshots at boot.
-        let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", to];
-        let origin = self.path(from);
-        let action = format!("copying volume '{from}'");
+        let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", target];
+        let origin = self.path(source);
+        let action = format!("copying volume '{source}'");
         self.lvm("lvcreate", &action, &[&kind[..], &[&origin]].concat()).map(drop)
     }
 
@@ -89,9 +89,13 @@ impl Volumes {
     }
 
     /// Renames a volume.
-    pub(super) fn rename(&self, from: &str, to: &str) -> CpiResult<()> {
-        self.lvm("lvrename", &format!("renaming volume '{from}' to '{to}'"), &[&self.group, from, to])
-            .map(drop)
+    pub(super) fn rename(&self, old_name: &str, new_name: &str) -> CpiResult<()> {
+        self.lvm(
+            "lvrename",
+            &format!("renaming volume '{old_name}' to '{new_name}'"),
+            &[&self.group, old_name, new_name],
+        )
+        .map(drop)
     }
 
     /// Deletes a volume.
