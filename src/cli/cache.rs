@@ -139,7 +139,7 @@ impl CacheArgs {
             CacheCommand::Verify { side } => {
                 let verification = match side.is_shared {
                     true => {
-                        let keys = shared_cache::trusted_keys(&session.globals)?;
+                        let keys = shared_cache::load_trusted_keys(&session.globals)?;
                         artifact::shared_cache::verify(&*open_storage()?, &keys)?
                     }
                     false => {
@@ -190,7 +190,7 @@ impl ExportArgs {
         let request = ExportRequest {
             inputs,
             renderer_choice: self.renderer.into(),
-            signing_key: shared_cache::signing_key(&session.globals)?,
+            signing_key: shared_cache::load_signing_key(&session.globals)?,
             bundle,
         };
         let content = bundle::export(&request, &prepared_run.run)?;
@@ -214,7 +214,7 @@ impl ExportArgs {
 fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     let file = paths::expand(file, paths::home().as_deref());
     let prepared_run = session.prepare_run(PathBuf::new(), None, false)?;
-    let keys = shared_cache::trusted_keys(&session.globals)?;
+    let keys = shared_cache::load_trusted_keys(&session.globals)?;
     let verification = bundle::import(&file, &keys, &prepared_run.run)?;
     let count = verification.damaged_entries.len();
     if verification.entries == 0 {

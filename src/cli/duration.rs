@@ -28,12 +28,12 @@ const MAX_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => check_limit(Duration::from_secs(seconds), MAX_TIMEOUT),
-        Err(_) => check_limit(sum(text)?, MAX_TIMEOUT),
+        Err(_) => check_limit(parse_sum(text)?, MAX_TIMEOUT),
     }
 }
 
 /// Like [`parse`], for a timeout that must not be zero.
-pub(super) fn positive(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
         Duration::ZERO => Err("the time must be longer than 0".to_owned()),
         duration => Ok(duration),
@@ -43,11 +43,11 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
-    check_limit(sum(text)?, MAX_AGE)
+    check_limit(parse_sum(text)?, MAX_AGE)
 }
 
 /// Adds up numbers that each have a unit.
-fn sum(text: &str) -> Result<Duration, String> {
+fn parse_sum(text: &str) -> Result<Duration, String> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     loop {
@@ -94,8 +94,8 @@ mod tests {
         assert_eq!(seconds("500ms"), Ok(0.5));
         assert_eq!(seconds("2d"), Ok(172_800.0));
         assert_eq!(seconds("1w1ms"), Ok(604_800.001));
-        assert_eq!(positive("0ms"), Err("the time must be longer than 0".to_owned()));
-        assert_eq!(positive("1ms"), parse("1ms"));
+        assert_eq!(parse_positive("0ms"), Err("the time must be longer than 0".to_owned()));
+        assert_eq!(parse_positive("1ms"), parse("1ms"));
         for text in
             ["", "m", "5x", "5y", "-1s", "1.5s", "10 m", "1h30", "99999999999999999999h", "9999999999999999h"]
         {

@@ -30,7 +30,7 @@ pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) ->
                 })?;
                 recipients.push(value.clone());
             }
-            false => recipients.extend(recipients_in(Path::new(value))?),
+            false => recipients.extend(read_recipients(Path::new(value))?),
         }
     }
     let identities = globals.identity.iter().filter(|_| has_effect("identity")).map(|path| {
@@ -70,7 +70,7 @@ pub(super) fn key_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// Reads recipients; see [`key_lines`].
-fn recipients_in(path: &Path) -> Result<Vec<String>> {
+fn read_recipients(path: &Path) -> Result<Vec<String>> {
     let text = read(
         path,
         "recipients (--encrypt-to)",

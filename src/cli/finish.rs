@@ -166,7 +166,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
         let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
         let message = paragraphs.next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
-        let sink: Arc<dyn base::events::Sink> = ui::renderer(
+        let sink: Arc<dyn base::events::Sink> = ui::create_renderer(
             ui::Options {
                 format: ui::Format::Json,
                 allows_color: false,

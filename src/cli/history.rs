@@ -22,7 +22,7 @@ pub(super) struct HistoryArgs {
 
     /// List at most the newest N runs
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value = "20",
-          value_parser = limit)]
+          value_parser = parse_limit)]
     limit: std::num::NonZeroUsize,
 
     /// Show the planned steps of each run, how long its stages took, and its log
@@ -62,7 +62,7 @@ impl HistoryArgs {
 }
 
 /// Parses `--limit`.
-fn limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
+fn parse_limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
 }
 

@@ -127,6 +127,7 @@ impl FormatTime for Seconds {
     }
 }
 
+/// The place to which log lines go.
 #[derive(Clone)]
 enum LogTarget {
     RunLog(RunLog),
@@ -142,6 +143,7 @@ struct LogWriter {
     redactor: Redactor,
 }
 
+/// The text of one event, which is written at once.
 struct LogLine<'a> {
     writer: &'a LogWriter,
     text: Vec<u8>,

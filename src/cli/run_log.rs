@@ -40,6 +40,7 @@ pub(super) struct RunLog {
     redactor: Redactor,
 }
 
+/// An open log.
 struct LogFile {
     path: PathBuf,
     /// The locked file and its size. The lock keeps other runs from removing it.

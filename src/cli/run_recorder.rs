@@ -28,6 +28,7 @@ pub(super) struct RunRecorder {
     redactor: Redactor,
 }
 
+/// The steps and stages of the run so far.
 #[derive(Default)]
 struct RunProgress {
     /// The running stages with their depths.

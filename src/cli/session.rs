@@ -104,7 +104,7 @@ impl Session {
             is_stdout_reserved: output_mode.is_stdout_reserved,
             prints_stages: output_mode.prints_stages,
         };
-        let renderer = ui::renderer(options, redactor.clone());
+        let renderer = ui::create_renderer(options, redactor.clone());
         let log = output_mode.may_begin_log.then(|| RunLog::new(redactor.clone()));
         logging::install(globals, &redactor, &renderer, log.as_ref());
         let renderer_sink = match &log {

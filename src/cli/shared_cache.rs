@@ -35,20 +35,20 @@ pub(super) fn open(
     redactor: &Redactor,
     interrupt_check: InterruptCheck,
 ) -> Result<SharedCache> {
-    let trusted_keys = trusted_keys(globals)?;
+    let trusted_keys = load_trusted_keys(globals)?;
     let Some(url) = url(globals) else {
         if globals.cache_write {
             reporter.warn("--cache-write has no effect without --cache URL or MONOPILE_CACHE");
         }
         return Ok(SharedCache::for_keys(trusted_keys));
     };
-    let place = place(url)?;
+    let place = parse_place(url)?;
     let settings = SharedCacheSettings {
         url: url.trim_end_matches('/').to_owned(),
         needs_network: matches!(place, Place::Bucket(_)),
         open: opener(place, globals.cache_write, redactor),
         may_upload: globals.cache_write,
-        signing_key: if globals.cache_write { signing_key(globals)? } else { None },
+        signing_key: if globals.cache_write { load_signing_key(globals)? } else { None },
         reporter: reporter.clone(),
         interrupt_check,
     };
@@ -67,23 +67,23 @@ pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc
         Error::usage("no shared cache is given").with_hint("name its URL with --cache, or in MONOPILE_CACHE")
     })?;
     // A signal ends the process itself.
-    opener(place(url)?, false, redactor)(Arc::new(|| Ok(())))
+    opener(parse_place(url)?, false, redactor)(Arc::new(|| Ok(())))
 }
 
 /// Returns the key that signs compiled packages, if one is named.
-pub(super) fn signing_key(globals: &Globals) -> Result<Option<SshKey>> {
+pub(super) fn load_signing_key(globals: &Globals) -> Result<Option<SshKey>> {
     let path = globals.cache_sign.as_deref().filter(|path| !path.is_empty());
     path.map(Path::new).map(read_signing_key).transpose()
 }
 
 /// Returns the keys whose signatures are accepted.
-pub(super) fn trusted_keys(globals: &Globals) -> Result<Vec<VerifyingKey>> {
+pub(super) fn load_trusted_keys(globals: &Globals) -> Result<Vec<VerifyingKey>> {
     let values = globals.cache_trust.iter().filter(|value| !value.is_empty());
-    let keys = values.map(|value| trusted_keys_in(value));
+    let keys = values.map(|value| read_trusted_keys(value));
     Ok(keys.collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn place(url: &str) -> Result<Place> {
+fn parse_place(url: &str) -> Result<Place> {
     let url_error = |why: &str| {
         Error::usage(format!("'{url}' (--cache) is not the URL of a cache: {why}")).with_hint(
             "name a bucket or a directory: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
@@ -122,7 +122,7 @@ pub(super) fn is_public_key(value: &str) -> bool {
 }
 
 /// Returns the keys that a value of `--cache-trust` names: a key, or those in a file.
-fn trusted_keys_in(value: &str) -> Result<Vec<VerifyingKey>> {
+fn read_trusted_keys(value: &str) -> Result<Vec<VerifyingKey>> {
     if value.contains(PRIVATE_KEY) {
         return Err(Error::usage("--cache-trust takes public keys, not a private key"));
     }
@@ -178,9 +178,11 @@ mod tests {
 
     #[test]
     fn urls_name_buckets_and_directories() {
-        assert!(matches!(place("file:///a/b"), Ok(Place::Directory(path)) if path == Path::new("/a/b")));
+        assert!(
+            matches!(parse_place("file:///a/b"), Ok(Place::Directory(path)) if path == Path::new("/a/b"))
+        );
         for url in ["s3://b", "s3://b/", "gs://b/a/b", "az://c/p/"] {
-            assert!(matches!(place(url), Ok(Place::Bucket(_))), "{url}");
+            assert!(matches!(parse_place(url), Ok(Place::Bucket(_))), "{url}");
         }
         for (url, part) in [
             ("file://cache", "must begin with '/'"),
@@ -190,7 +192,7 @@ mod tests {
             ("s3:///a", "not the name of a bucket"),
             ("s3://b/a//b", "cannot be used"),
         ] {
-            let error = place(url).unwrap_err();
+            let error = parse_place(url).unwrap_err();
             assert!(error.chain().join(": ").contains(part), "{url}: {error:?}");
             assert!(error.hints()[0].contains("file:///DIRECTORY"), "{url}");
         }

@@ -86,7 +86,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
     let rows = signals::count_during(|| {
         let targets = match paths::is_url(request.path_or_url) {
             true => find_states(session, request.path_or_url)?,
-            false => env_files(request.path_or_url)?,
+            false => find_env_files(request.path_or_url)?,
         };
         let scratch = session.create_scratch()?;
         let asking = session.reporter.stage(format!("Asking {} environments", targets.len()));
@@ -110,7 +110,7 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
 }
 
 /// Finds the env files below a directory. Does not follow links to directories.
-fn env_files(path_or_url: &Path) -> Result<Vec<StatusTarget>> {
+fn find_env_files(path_or_url: &Path) -> Result<Vec<StatusTarget>> {
     let root = paths::expand(path_or_url, paths::home().as_deref());
     if !root.is_dir() {
         let problem = if root.exists() { "is not a directory" } else { "does not exist" };

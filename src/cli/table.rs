@@ -32,6 +32,7 @@ pub(super) struct Layout {
     redactor: Redactor,
 }
 
+/// The form of a table: for a program, or for a terminal.
 #[derive(Clone, Copy)]
 enum Form {
     /// One line per row, without a header.

@@ -27,7 +27,7 @@ pub struct FinishedCall {
     #[serde(rename = "ended")]
     pub end: String,
     /// The duration of the process.
-    #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "duration_ms", serialize_with = "serialize_milliseconds")]
     pub duration: Duration,
     /// Mistakes in the answer, and forms that some callers reject.
     pub problems: Vec<String>,
@@ -116,9 +116,9 @@ fn finish_call(
         }
         AnswerBody::Unusable => {}
     }
-    let redact = |text: &str| redacted::text(&cpi.redactor, text);
+    let redact = |text: &str| redacted::redact_text(&cpi.redactor, text);
     FinishedCall {
-        request: redacted::value(&cpi.redactor, request),
+        request: redacted::redact_value(&cpi.redactor, request),
         answer: redact(&String::from_utf8_lossy(&exchange.stdout)),
         stderr: redact(&String::from_utf8_lossy(&exchange.stderr)),
         end: match exchange.end {
@@ -142,7 +142,7 @@ impl FinishedCall {
     }
 }
 
-fn milliseconds<S: serde::Serializer>(
+fn serialize_milliseconds<S: serde::Serializer>(
     duration: &Duration,
     serializer: S,
 ) -> std::result::Result<S::Ok, S::Error> {

@@ -50,7 +50,7 @@ pub struct Versions {
 
 impl AnswerSource {
     /// Opens the transcript at `path` for replay.
-    pub fn transcript(path: &Path) -> Result<AnswerSource> {
+    pub fn open_transcript(path: &Path) -> Result<AnswerSource> {
         Ok(AnswerSource::Transcript(Mutex::new(TranscriptPlayer::read(path)?)))
     }
 

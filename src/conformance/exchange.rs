@@ -142,6 +142,7 @@ fn end_of(status: std::io::Result<ExitStatus>) -> ProcessEnd {
     }
 }
 
+/// A value that a reading thread fills.
 type Shared<T> = Arc<Mutex<T>>;
 
 /// Passes the source to `take` on a separate thread. Notifies the receiver at the end of the source.
@@ -176,6 +177,7 @@ fn collect_answer(stdout: Option<ChildStdout>) -> (Shared<Vec<u8>>, mpsc::Receiv
     (answer, end_notice)
 }
 
+/// The standard error of a process.
 #[derive(Default)]
 struct Log {
     bytes: Vec<u8>,

@@ -5,14 +5,14 @@ use serde_json::{Map, Value};
 use base::redact::Redactor;
 
 /// Redacts values and keys. A secret number becomes a string.
-pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
+pub(super) fn redact_value(redactor: &Redactor, value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(redactor.redact(text).into_owned()),
-        Value::Array(values) => values.iter().map(|value| self::value(redactor, value)).collect(),
+        Value::Array(values) => values.iter().map(|value| redact_value(redactor, value)).collect(),
         Value::Object(object) => Value::Object(
             object
                 .iter()
-                .map(|(key, value)| (redactor.redact(key).into_owned(), self::value(redactor, value)))
+                .map(|(key, value)| (redactor.redact(key).into_owned(), redact_value(redactor, value)))
                 .collect::<Map<_, _>>(),
         ),
         Value::Number(number) => {
@@ -25,9 +25,9 @@ pub(super) fn value(redactor: &Redactor, value: &Value) -> Value {
 }
 
 /// Redacts text. If JSON contains a secret, it is encoded again.
-pub(super) fn text(redactor: &Redactor, text: &str) -> String {
+pub(super) fn redact_text(redactor: &Redactor, text: &str) -> String {
     if let Ok(document) = serde_json::from_str::<Value>(text) {
-        let redacted_document = value(redactor, &document);
+        let redacted_document = redact_value(redactor, &document);
         if redacted_document != document {
             return redacted_document.to_string();
         }
@@ -45,11 +45,12 @@ mod tests {
         let redactor = Redactor::default();
         redactor.add("12345");
         redactor.add("s3cret");
-        let redacted_document = value(&redactor, &json!({"a": [12345, "x s3cret y", null], "s3cret": 7}));
+        let redacted_document =
+            redact_value(&redactor, &json!({"a": [12345, "x s3cret y", null], "s3cret": 7}));
         assert_eq!(redacted_document, json!({"a": ["<redacted>", "x <redacted> y", null], "<redacted>": 7}));
         // Escapes do not hide a secret.
-        assert!(!text(&redactor, r#"{"result": "s3\u0063ret"}"#).contains("3\\u0063"));
-        assert_eq!(text(&redactor, "log s3cret {"), "log <redacted> {");
-        assert_eq!(text(&redactor, "{ \"a\": 1 }"), "{ \"a\": 1 }");
+        assert!(!redact_text(&redactor, r#"{"result": "s3\u0063ret"}"#).contains("3\\u0063"));
+        assert_eq!(redact_text(&redactor, "log s3cret {"), "log <redacted> {");
+        assert_eq!(redact_text(&redactor, "{ \"a\": 1 }"), "{ \"a\": 1 }");
     }
 }

@@ -30,6 +30,7 @@ pub struct TranscriptPlayer {
     known_ids: BTreeSet<String>,
 }
 
+/// A recorded process, and the number of times that it was replayed.
 #[derive(Debug)]
 struct RecordedProcess {
     entry: Entry,
@@ -50,14 +51,14 @@ impl TranscriptPlayer {
             let answer = serde_json::from_slice(&answer)
                 .map(|answer: Value| answer.get("result").map(Value::to_string).unwrap_or_default())
                 .unwrap_or_else(|_| String::from_utf8_lossy(&answer).into_owned());
-            uuids(&answer, |uuid| {
+            for_each_uuid(&answer, |uuid| {
                 known_ids.insert(uuid.to_owned());
             });
         }
         let processes = transcript.entries.into_iter();
         let processes = processes
             .map(|entry| RecordedProcess {
-                key: entry.request.as_ref().map(|request| key(request, &known_ids)),
+                key: entry.request.as_ref().map(|request| comparable_part(request, &known_ids)),
                 entry,
                 play_count: 0,
             })
@@ -74,7 +75,7 @@ impl TranscriptPlayer {
     /// Returns the recorded answer to `input`.
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
-        let request_key = request.as_ref().map(|request| key(request, &self.known_ids));
+        let request_key = request.as_ref().map(|request| comparable_part(request, &self.known_ids));
         let fits = |process: &&mut RecordedProcess| match (&process.key, &request_key) {
             (Some(recorded_key), Some(request_key)) => is_same(recorded_key, request_key),
             (None, None) => process.entry.input() == input,
@@ -156,7 +157,7 @@ fn position_file(path: &Path) -> PathBuf {
 }
 
 /// Returns the part of a request that is compared.
-fn key(request: &Value, known_ids: &BTreeSet<String>) -> Value {
+fn comparable_part(request: &Value, known_ids: &BTreeSet<String>) -> Value {
     let mut key = Map::new();
     for (name, value) in request.as_object().into_iter().flatten() {
         match name.as_str() {
@@ -166,7 +167,7 @@ fn key(request: &Value, known_ids: &BTreeSet<String>) -> Value {
                 key.insert("context".to_owned(), json!({"stemcell": version}));
             }
             _ => {
-                key.insert(name.clone(), stable(value, known_ids));
+                key.insert(name.clone(), stabilize(value, known_ids));
             }
         }
     }
@@ -184,22 +185,22 @@ fn key(request: &Value, known_ids: &BTreeSet<String>) -> Value {
 }
 
 /// Replaces values that differ from run to run.
-fn stable(value: &Value, known_ids: &BTreeSet<String>) -> Value {
+fn stabilize(value: &Value, known_ids: &BTreeSet<String>) -> Value {
     match value {
         Value::String(text) if is_time(text) => json!("<time>"),
         Value::String(text) => {
             let mut stable = text.clone();
-            uuids(text, |uuid| {
+            for_each_uuid(text, |uuid| {
                 if !known_ids.contains(uuid) {
                     stable = stable.replace(uuid, "<uuid>");
                 }
             });
             Value::String(stable)
         }
-        Value::Array(values) => values.iter().map(|value| stable(value, known_ids)).collect(),
-        Value::Object(object) => {
-            Value::Object(object.iter().map(|(key, value)| (key.clone(), stable(value, known_ids))).collect())
-        }
+        Value::Array(values) => values.iter().map(|value| stabilize(value, known_ids)).collect(),
+        Value::Object(object) => Value::Object(
+            object.iter().map(|(key, value)| (key.clone(), stabilize(value, known_ids))).collect(),
+        ),
         other => other.clone(),
     }
 }
@@ -208,7 +209,7 @@ fn is_time(text: &str) -> bool {
     time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339).is_ok()
 }
 
-fn uuids(text: &str, mut on_uuid: impl FnMut(&str)) {
+fn for_each_uuid(text: &str, mut on_uuid: impl FnMut(&str)) {
     const UUID_BYTES: usize = 36;
     let mut start = 0;
     while let Some(candidate) = text.as_bytes().get(start..start + UUID_BYTES) {

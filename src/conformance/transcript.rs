@@ -38,6 +38,7 @@ const MAX_TRANSCRIPT_BYTES: u64 = 256 << 20;
 /// The maximum length of a line of a transcript, in bytes.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 
+/// The first line of a transcript: the version of the format, and the settings of a conformance run.
 #[derive(Serialize, Deserialize)]
 struct Header {
     transcript: u64,
@@ -74,10 +75,10 @@ pub(super) struct Entry {
 /// Encodes bytes as text, or as base64 if they are not UTF-8.
 fn encode_bytes(redactor: &Redactor, bytes: &[u8]) -> (Option<String>, Option<String>) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => (Some(redacted::text(redactor, text)), None),
+        Ok(text) => (Some(redacted::redact_text(redactor, text)), None),
         Err(_) => {
             let text = String::from_utf8_lossy(bytes);
-            match redacted::text(redactor, &text) {
+            match redacted::redact_text(redactor, &text) {
                 // The exact bytes are kept only if they hold no secret.
                 redacted_text if redacted_text == text => (None, Some(STANDARD.encode(bytes))),
                 redacted_text => (Some(redacted_text), None),
@@ -97,7 +98,7 @@ fn decode_bytes(text: Option<&String>, base64: Option<&String>) -> Vec<u8> {
 impl Entry {
     fn of(redactor: &Redactor, exchange: &Exchange) -> Entry {
         let request = serde_json::from_slice::<Value>(&exchange.input).ok().filter(Value::is_object);
-        let request = request.map(|request| redacted::value(redactor, &request));
+        let request = request.map(|request| redacted::redact_value(redactor, &request));
         let (input, input_base64) = match request {
             Some(_) => (None, None),
             None => encode_bytes(redactor, &exchange.input),
@@ -176,7 +177,7 @@ impl Recorder {
     pub fn begin(&self, settings: &impl Serialize) -> Result<()> {
         let settings = serde_json::to_value(settings)
             .map_err(|error| Error::failure("encoding the settings as JSON failed").with_source(error))?;
-        let settings = redacted::value(&self.redactor, &settings);
+        let settings = redacted::redact_value(&self.redactor, &settings);
         self.write_line(&Header { transcript: FORMAT_VERSION, settings })
     }
 
@@ -188,7 +189,7 @@ impl Recorder {
     }
 
     /// Returns the first failure to record, the first time it is called.
-    pub fn problem(&self) -> Option<Error> {
+    pub fn take_error(&self) -> Option<Error> {
         self.problem.lock().take()
     }
 
@@ -286,7 +287,7 @@ mod tests {
         for exchange in &exchanges {
             recorder.record(exchange);
         }
-        assert!(recorder.problem().is_none());
+        assert!(recorder.take_error().is_none());
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!std::fs::read_to_string(&path).unwrap().contains("s3cret"));
 
@@ -305,7 +306,7 @@ mod tests {
         assert_ne!(std::fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o600);
         assert!(recorder.begin(&json!({})).is_err());
         recorder.record(&exchange(b"", b""));
-        assert!(recorder.problem().is_some() && recorder.problem().is_none());
+        assert!(recorder.take_error().is_some() && recorder.take_error().is_none());
     }
 
     #[test]

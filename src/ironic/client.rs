@@ -34,7 +34,7 @@ pub struct Client {
 impl Client {
     /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
     pub fn connect(access: CheckedAccess) -> Result<Self, IronicError> {
-        let http = wire::http_client(&access);
+        let http = wire::create_http_client(&access);
         let (base_url, token) = match &access.auth {
             Auth::Keystone(keystone) => {
                 let token = keystone::request_token(&http, keystone, access.endpoint.as_deref())?;
@@ -158,7 +158,7 @@ impl Client {
         let request = format!("{method} {}", path.split('?').next().unwrap_or(path));
         let answer = self.send(method, path, body)?;
         if (200..300).contains(&answer.status) {
-            return answer.json(&request);
+            return answer.parse_json(&request);
         }
         let reason = reason(&answer.body);
         Err(match answer.status {

@@ -52,7 +52,7 @@ pub(super) fn request_token(
     let endpoint = match endpoint {
         Some(endpoint) => endpoint.to_owned(),
         None => {
-            let endpoint = find_endpoint(&answer.json(request)?, keystone)?;
+            let endpoint = find_endpoint(&answer.parse_json(request)?, keystone)?;
             access::check_http_url(&endpoint, "endpoint", "/v1").map_err(|_| {
                 protocol_error("its catalogue has an endpoint of Ironic that is not a usable URL")
             })?

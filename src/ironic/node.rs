@@ -7,7 +7,7 @@ use ureq::http::Method;
 
 use super::client::Client;
 use super::error::IronicError;
-use super::resource::{Collection, object_path, segment};
+use super::resource::{Collection, encode_segment, object_path};
 use super::values;
 use super::version::Microversion;
 use base::JsonObject;
@@ -87,7 +87,7 @@ impl Provision {
 
 impl Client {
     /// Returns the UUID of a node, given by name or UUID.
-    pub fn node_uuid(&self, node: &str) -> Result<String, IronicError> {
+    pub fn find_node_uuid(&self, node: &str) -> Result<String, IronicError> {
         let node_object = self.get(Collection::Nodes, node, &["uuid".to_owned()])?;
         text(&node_object, "uuid").map(str::to_owned).ok_or_else(|| IronicError::Protocol {
             request: format!("GET {}", object_path(Collection::Nodes, node)),
@@ -198,7 +198,7 @@ impl Client {
 
 /// Returns the URL path of a part of a node.
 fn part_path(node: &str, part: &[&str]) -> String {
-    let part: String = part.iter().map(|word| format!("/{}", segment(word))).collect();
+    let part: String = part.iter().map(|word| format!("/{}", encode_segment(word))).collect();
     format!("{}{part}", object_path(Collection::Nodes, node))
 }
 

@@ -298,11 +298,11 @@ impl Client {
 
 /// Returns the URL path of one object.
 pub(super) fn object_path(collection: Collection, id: &str) -> String {
-    format!("/v1/{}/{}", collection.path(), segment(id))
+    format!("/v1/{}/{}", collection.path(), encode_segment(id))
 }
 
 /// Encodes a text so that it remains one segment of a URL's path.
-pub(super) fn segment(text: &str) -> String {
+pub(super) fn encode_segment(text: &str) -> String {
     // URL parsers resolve "." and ".." even if they are percent-encoded.
     match text.trim_matches('.') {
         "" => "%00".to_owned(),

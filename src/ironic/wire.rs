@@ -23,7 +23,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Creates an HTTP client that trusts the authorities of `access`, or those of the operating system.
-pub(super) fn http_client(access: &CheckedAccess) -> ureq::Agent {
+pub(super) fn create_http_client(access: &CheckedAccess) -> ureq::Agent {
     let roots = access.roots.clone().unwrap_or_else(tls_roots::load_system_roots);
     let roots: Vec<Certificate<'static>> =
         roots.iter().map(|der| Certificate::from_der(der.as_ref()).to_owned()).collect();
@@ -59,7 +59,7 @@ pub(super) struct HttpAnswer {
 
 impl HttpAnswer {
     /// Parses the body as JSON; an empty body is null. `request` (method and path) is for the error.
-    pub(super) fn json(&self, request: &str) -> Result<Value, IronicError> {
+    pub(super) fn parse_json(&self, request: &str) -> Result<Value, IronicError> {
         if self.body.is_empty() {
             return Ok(Value::Null);
         }

@@ -37,6 +37,7 @@ pub struct BoshDocument {
     output: OutputStreams,
 }
 
+/// The content of the document so far.
 #[derive(Default)]
 struct DocumentContent {
     tables: Vec<Table>,
@@ -217,6 +218,7 @@ fn list<T>(items: &[T], value: impl Fn(&T) -> Value) -> Value {
     if items.is_empty() { Value::Null } else { Value::Items(items.iter().map(value).collect()) }
 }
 
+/// A JSON value, with its members in the order of output.
 enum Value {
     Null,
     Text(String),

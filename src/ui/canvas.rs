@@ -17,6 +17,7 @@ pub(super) struct Canvas {
     drawing: Mutex<Drawing>,
 }
 
+/// The lines to draw, and the state of the last drawing.
 #[derive(Debug, Default)]
 struct Drawing {
     /// The lines of the next drawing.

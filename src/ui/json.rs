@@ -14,6 +14,7 @@ pub(super) struct Json {
     output: OutputStreams,
 }
 
+/// A line of output: an event with its time and the version of the format.
 #[derive(Serialize)]
 struct Line<'a> {
     v: u32,

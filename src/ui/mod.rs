@@ -17,6 +17,6 @@ mod text;
 
 pub use canvas::{can_redraw, stdout_columns};
 pub use full_screen::FullScreen;
-pub use renderer::{Format, Options, Renderer, renderer};
+pub use renderer::{Format, Options, Renderer, create_renderer};
 pub use styled::{cut, fit, longest_word, width, wrap};
 pub use text::for_terminal;

@@ -34,6 +34,7 @@ struct Inner {
     run_end: Condvar,
 }
 
+/// The running stages, and the state of the heartbeat thread.
 #[derive(Default)]
 struct PlainState {
     tree: StageTree,

@@ -37,6 +37,7 @@ pub(super) struct Progress {
     event_order: Mutex<()>,
 }
 
+/// The part of the run that is shown: its stages, and the current step.
 #[derive(Default)]
 struct DisplayState {
     tree: StageTree,

@@ -82,7 +82,7 @@ impl Sink for Renderer {
 }
 
 /// Creates the renderer of this format. It redacts the texts of events before it renders them.
-pub fn renderer(options: Options, redactor: Redactor) -> Renderer {
+pub fn create_renderer(options: Options, redactor: Redactor) -> Renderer {
     let output = OutputStreams::standard(options.is_stdout_reserved);
     let mut document = None;
     let sink: Arc<dyn RenderSink> = match options.format {

@@ -120,7 +120,7 @@ impl Agent {
         if status.success() {
             return Ok(());
         }
-        let (stdout_tail, stderr_tail) = (tail(&mut stdout), tail(&mut stderr));
+        let (stdout_tail, stderr_tail) = (read_tail(&mut stdout), read_tail(&mut stderr));
         let with_title = |name: &str, text: &(String, bool)| {
             let title = if text.1 { format!("Truncated {}", name.to_lowercase()) } else { name.to_owned() };
             format!("{title}: {}", text.0)
@@ -135,7 +135,7 @@ impl Agent {
 }
 
 /// Returns the end of a log, and true if its beginning was cut off.
-fn tail(file: &mut File) -> (String, bool) {
+fn read_tail(file: &mut File) -> (String, bool) {
     let length = file.metadata().map_or(0, |meta| meta.len());
     let start = length.saturating_sub(MAX_TAIL_BYTES);
     let mut bytes = Vec::new();

@@ -267,12 +267,12 @@ fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
     Err(Error::failure(format!(
         "unmounting '{}' failed: it is in use by {}",
         mount_point.display(),
-        users(mount_point)
+        find_users(mount_point)
     )))
 }
 
 /// Returns the processes that use a mount, for the error.
-fn users(mount_point: &Path) -> String {
+fn find_users(mount_point: &Path) -> String {
     let mut process_names = Vec::new();
     for process in super::packages::list(Path::new("/proc")) {
         let pid = process.file_name();

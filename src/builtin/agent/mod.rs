@@ -90,7 +90,7 @@ pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
     let source = SettingsSource::read_beside(settings)?;
     let settings = source.load_at_start()?;
     platform.set_up_network(&settings)?;
-    let endpoint = settings.endpoint()?;
+    let endpoint = settings.parse_endpoint()?;
     let tls = tls::server_config(&settings.env.bosh.mbus.cert, &endpoint)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -99,7 +99,7 @@ pub fn run(platform: Platform, settings: &Path, base: &Path) -> Result<()> {
         .map_err(|error| Error::io("starting the agent's runtime", error))?;
     let outcome = runtime.block_on(async {
         // The agent listens first, because an agent that cannot be reached must not change jobs or disks.
-        let address = endpoint.address()?;
+        let address = endpoint.resolve_address()?;
         let listener = tokio::net::TcpListener::bind(address)
             .await
             .map_err(|error| Error::io(format!("listening on {address}"), error))?;

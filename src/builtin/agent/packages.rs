@@ -124,6 +124,7 @@ pub(super) struct Links {
     release: Condvar,
 }
 
+/// A link of a package, with the number of compilations that hold it.
 struct HeldLink {
     target: PathBuf,
     users: usize,

@@ -24,12 +24,14 @@ pub(super) struct TaskControl {
     inner: Arc<Shared>,
 }
 
+/// The state of a task, and the condition that wakes its waiting threads.
 #[derive(Default)]
 struct Shared {
     state: Mutex<TaskState>,
     change: Condvar,
 }
 
+/// The process groups of the running programs of a task, and true once the task is cancelled.
 #[derive(Default)]
 struct TaskState {
     is_cancelled: bool,

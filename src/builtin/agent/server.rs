@@ -48,8 +48,8 @@ const MAX_CONNECTIONS: usize = 256;
 pub(super) async fn serve(agent: Arc<Agent>, listener: TcpListener, tls: TlsAcceptor) -> Result<()> {
     let login = AuthorizationDigest::new(&basic_authorization_of(&agent.endpoint.credentials));
     let app = Router::new()
-        .route("/agent", any(message))
-        .route("/blobs/{*id}", any(blob))
+        .route("/agent", any(handle_message))
+        .route("/blobs/{*id}", any(serve_blob))
         .layer(middleware::from_fn_with_state(login, check_password))
         .with_state(agent);
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -87,7 +87,7 @@ async fn check_password(State(login): State<AuthorizationDigest>, request: Reque
     next.run(request).await
 }
 
-async fn message(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+async fn handle_message(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     if request.method() != Method::POST {
         return StatusCode::NOT_FOUND.into_response();
     }
@@ -111,7 +111,7 @@ async fn message(State(agent): State<Arc<Agent>>, request: Request) -> Response 
     }
 }
 
-async fn blob(State(agent): State<Arc<Agent>>, request: Request) -> Response {
+async fn serve_blob(State(agent): State<Arc<Agent>>, request: Request) -> Response {
     let Some(id) = blobs::id_of(request.uri().path()).map(str::to_owned) else {
         return StatusCode::NOT_FOUND.into_response();
     };

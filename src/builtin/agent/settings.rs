@@ -98,7 +98,7 @@ impl AgentSettings {
     }
 
     /// Parses the mbus URL.
-    pub(super) fn endpoint(&self) -> Result<Endpoint> {
+    pub(super) fn parse_endpoint(&self) -> Result<Endpoint> {
         Endpoint::parse(self.env.bosh.mbus.urls.first().unwrap_or(&self.mbus))
     }
 }
@@ -141,7 +141,7 @@ impl Endpoint {
     }
 
     /// Resolves the host to the address to listen on.
-    pub(super) fn address(&self) -> Result<std::net::SocketAddr> {
+    pub(super) fn resolve_address(&self) -> Result<std::net::SocketAddr> {
         (self.host.as_str(), self.port)
             .to_socket_addrs()
             .ok()

@@ -31,6 +31,7 @@ pub(super) struct SettingsSource {
     registry: Option<RegistrySource>,
 }
 
+/// The registry, and the VM whose settings it holds.
 struct RegistrySource {
     client: Client,
     /// The id of the VM in the registry.
@@ -52,11 +53,13 @@ struct SettingsUserData {
     agent_id: String,
 }
 
+/// The URL of the registry, in user data.
 #[derive(Deserialize)]
 struct Endpoint {
     endpoint: String,
 }
 
+/// The name by which the registry knows the VM, in user data.
 #[derive(Deserialize)]
 struct Server {
     name: String,

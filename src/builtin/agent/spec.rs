@@ -18,39 +18,39 @@ use base::{Error, Result};
 #[serde(default)]
 pub(super) struct Spec {
     /// Logging limits and the like.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub properties: Map<String, Value>,
     /// The instance group and its jobs.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub job: JobSpec,
     /// Compiled packages by name.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub packages: BTreeMap<String, Package>,
     /// The digest of all rendered templates. If it is empty, `apply` installs nothing.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub configuration_hash: String,
     /// Networks by name, with the addresses of dynamic networks filled in.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub networks: Map<String, Value>,
     /// Unused by the agent. `get_state` returns it.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub resource_pool: Map<String, Value>,
     /// The name of the deployment.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub deployment: String,
     /// The name of the instance group.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub name: String,
     /// The index of the instance in its group.
     pub index: Option<i64>,
     /// The id of the instance.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub id: String,
     /// The availability zone.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub az: String,
     /// The size of the persistent disk, in MiB.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub persistent_disk: i64,
     /// The rendered templates of all jobs, one directory per job.
     pub rendered_templates_archive: Option<Archive>,
@@ -63,13 +63,13 @@ pub(super) struct JobSpec {
     /// The name of the instance group.
     pub name: Option<String>,
     /// Unused by the agent.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub release: String,
     /// Unused by the agent.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub template: String,
     /// Unused by the agent.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub version: String,
     /// The jobs of the instance group.
     pub templates: Option<Vec<Job>>,
@@ -80,10 +80,10 @@ pub(super) struct JobSpec {
 #[serde(default)]
 pub(super) struct Job {
     /// The name of the job, and of its directory in the rendered templates.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub name: String,
     /// The version of the job.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub version: String,
 }
 
@@ -92,16 +92,16 @@ pub(super) struct Job {
 #[serde(default)]
 pub(super) struct Package {
     /// The name of the package.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub name: String,
     /// The version of the package.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub version: String,
     /// The digest of the blob.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub sha1: String,
     /// The id of the blob.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub blobstore_id: String,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct Archive {
     /// The digest of the blob, SHA-1 or `sha256:…`, under the name that BOSH gave it.
     pub sha1: Option<String>,
     /// The id of the blob.
-    #[serde(deserialize_with = "lenient")]
+    #[serde(deserialize_with = "deserialize_leniently")]
     pub blobstore_id: String,
 }
 
@@ -209,7 +209,9 @@ fn check(kind: &str, name: &str, version: &str) -> Result<()> {
     Ok(())
 }
 
-fn lenient<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(input: D) -> Result<T, D::Error> {
+fn deserialize_leniently<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    input: D,
+) -> Result<T, D::Error> {
     Ok(Option::deserialize(input)?.unwrap_or_default())
 }
 

@@ -12,9 +12,9 @@ use base::{Error, Result};
 /// Returns the TLS configuration of the server. Clients authenticate by password, not by certificate.
 pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
     let (chain, key) = if certificate.certificate.trim().is_empty() {
-        self_signed(endpoint)?
+        generate_pair(endpoint)?
     } else {
-        configured(certificate)?
+        parse_pair(certificate)?
     };
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -31,9 +31,10 @@ pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> R
     Ok(Arc::new(config))
 }
 
+/// A chain of certificates, and the key of the first one.
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn configured(certificate: &Certificate) -> Result<Pair> {
+fn parse_pair(certificate: &Certificate) -> Result<Pair> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|error| Error::invalid("env.bosh.mbus.cert.certificate is not PEM").with_source(error))?;
@@ -44,7 +45,7 @@ fn configured(certificate: &Certificate) -> Result<Pair> {
 }
 
 /// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
-fn self_signed(endpoint: &Endpoint) -> Result<Pair> {
+fn generate_pair(endpoint: &Endpoint) -> Result<Pair> {
     let certificate_error =
         |error: rcgen::Error| Error::failure("generating a certificate failed").with_source(error);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];

@@ -38,6 +38,7 @@ pub(super) fn percent_of_memory(kb: u64) -> f64 {
     percent(kb, Memory::read().get("MemTotal"))
 }
 
+/// The content of `/proc/meminfo`.
 struct Memory(String);
 
 impl Memory {

@@ -33,7 +33,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { method, values: values.into_iter(), position: 0 })
     }
 
-    fn next(&mut self) -> Value {
+    fn take_next(&mut self) -> Value {
         self.position += 1;
         self.values.next().unwrap_or(Value::Null)
     }
@@ -50,16 +50,16 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a string that is not empty. `name` is the argument's name, for errors.
-    pub(crate) fn string(&mut self, name: &str) -> CpiResult<String> {
-        match self.next() {
+    pub(crate) fn take_string(&mut self, name: &str) -> CpiResult<String> {
+        match self.take_next() {
             Value::String(text) if !text.is_empty() => Ok(text),
             other => Err(self.mismatch_error(name, "a string that is not empty", &other)),
         }
     }
 
     /// Takes a hash. Null means an empty one.
-    pub(crate) fn hash(&mut self, name: &str) -> CpiResult<JsonObject> {
-        match self.next() {
+    pub(crate) fn take_hash(&mut self, name: &str) -> CpiResult<JsonObject> {
+        match self.take_next() {
             Value::Object(hash) => Ok(hash),
             Value::Null => Ok(JsonObject::new()),
             other => Err(self.mismatch_error(name, "a hash", &other)),
@@ -67,8 +67,8 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes a size in MiB, a whole number above 0.
-    pub(crate) fn size(&mut self, name: &str) -> CpiResult<u64> {
-        let value = self.next();
+    pub(crate) fn take_size(&mut self, name: &str) -> CpiResult<u64> {
+        let value = self.take_next();
         match value.as_u64() {
             Some(size) if size > 0 => Ok(size),
             _ => Err(self.mismatch_error(name, "a whole number above 0", &value)),
@@ -76,8 +76,8 @@ impl<'a> Arguments<'a> {
     }
 
     /// Takes an array of strings. Null means an empty one.
-    pub(crate) fn strings(&mut self, name: &str) -> CpiResult<Vec<String>> {
-        match self.next() {
+    pub(crate) fn take_strings(&mut self, name: &str) -> CpiResult<Vec<String>> {
+        match self.take_next() {
             Value::Null => Ok(Vec::new()),
             Value::Array(values) => {
                 let texts = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
@@ -121,15 +121,15 @@ mod tests {
             (error.kind, error.message.as_str()),
             (FailureKind::InvalidCall, "delete_vm takes 1 argument, 0 given")
         );
-        let error = arguments(&[json!(7)]).string("vm_cid").unwrap_err();
+        let error = arguments(&[json!(7)]).take_string("vm_cid").unwrap_err();
         assert_eq!(
             error.message,
             "m: argument 1 (vm_cid) must be a string that is not empty, a number given"
         );
         for bad in [json!(0), json!(-1), json!(1.5), json!("1"), json!(null)] {
-            assert!(arguments(&[bad]).size("size").is_err());
+            assert!(arguments(&[bad]).take_size("size").is_err());
         }
-        assert!(arguments(&[json!([1])]).strings("disk_cids").is_err());
-        assert!(arguments(&[json!("")]).hash("env").is_err());
+        assert!(arguments(&[json!([1])]).take_strings("disk_cids").is_err());
+        assert!(arguments(&[json!("")]).take_hash("env").is_err());
     }
 }

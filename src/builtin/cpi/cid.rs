@@ -105,8 +105,8 @@ impl std::fmt::Display for Cid {
 
 impl Arguments<'_> {
     /// Takes a CID. The inner error is the text of a malformed CID, which callers treat like an unknown one.
-    pub(crate) fn cid(&mut self, kind: ObjectKind) -> CpiResult<Result<Cid, String>> {
-        let text = self.string(match kind {
+    pub(crate) fn take_cid(&mut self, kind: ObjectKind) -> CpiResult<Result<Cid, String>> {
+        let text = self.take_string(match kind {
             ObjectKind::Stemcell => "stemcell_cid",
             ObjectKind::Vm => "vm_cid",
             ObjectKind::Disk => "disk_cid",
@@ -116,8 +116,8 @@ impl Arguments<'_> {
     }
 
     /// Takes a CID. Fails with "not found" if it is malformed.
-    pub(crate) fn own_cid(&mut self, kind: ObjectKind) -> CpiResult<Cid> {
-        self.cid(kind)?.map_err(|text| kind.not_found_error(&text).before_any_effect())
+    pub(crate) fn take_own_cid(&mut self, kind: ObjectKind) -> CpiResult<Cid> {
+        self.take_cid(kind)?.map_err(|text| kind.not_found_error(&text).before_any_effect())
     }
 }
 
@@ -147,6 +147,6 @@ mod tests {
     #[test]
     fn foreign_cids_are_not_found() {
         let mut arguments = Arguments::new("m", vec!["../../etc".into()], 1, 1).unwrap();
-        assert_eq!(arguments.own_cid(ObjectKind::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
+        assert_eq!(arguments.take_own_cid(ObjectKind::Disk).unwrap_err().kind, FailureKind::DiskNotFound);
     }
 }

@@ -126,7 +126,7 @@ fn answer<C: CloudMethods>(
             return Ok(json!({"stemcell_formats": formats, "api_version": api_version, "version": VERSION}));
         }
         "calculate_vm_cloud_properties" => {
-            return machine::calculate_cloud_properties(take(1, 1)?.hash("desired_instance_size")?);
+            return machine::calculate_cloud_properties(take(1, 1)?.take_hash("desired_instance_size")?);
         }
         _ => {}
     }
@@ -136,48 +136,49 @@ fn answer<C: CloudMethods>(
     match method {
         "create_stemcell" => {
             let mut arguments = take(2, 2)?;
-            let (image, properties) = (arguments.string("image_path")?, arguments.hash("cloud_properties")?);
+            let (image, properties) =
+                (arguments.take_string("image_path")?, arguments.take_hash("cloud_properties")?);
             create_in_cloud(call, |call, cloud| call.create_stemcell(cloud, Path::new(&image), properties))
         }
-        "delete_stemcell" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Stemcell)?),
+        "delete_stemcell" => delete_unused(call, &take(1, 1)?.take_own_cid(ObjectKind::Stemcell)?),
         "create_vm" => {
             let mut arguments = take(5, 6)?;
             let vm_arguments = CreateVmArguments {
-                agent_id: arguments.string("agent_id")?,
-                stemcell: arguments.own_cid(ObjectKind::Stemcell)?,
-                cloud_properties: arguments.hash("cloud_properties")?,
-                networks: arguments.hash("networks")?,
-                disk_cids: arguments.strings("disk_cids")?,
-                env: arguments.hash("environment")?,
+                agent_id: arguments.take_string("agent_id")?,
+                stemcell: arguments.take_own_cid(ObjectKind::Stemcell)?,
+                cloud_properties: arguments.take_hash("cloud_properties")?,
+                networks: arguments.take_hash("networks")?,
+                disk_cids: arguments.take_strings("disk_cids")?,
+                env: arguments.take_hash("environment")?,
             };
             create_in_cloud(call, |call, cloud| call.create_vm(cloud, vm_arguments))
         }
         "delete_vm" => {
-            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            let cid = take(1, 1)?.take_own_cid(ObjectKind::Vm)?;
             delete_in_cloud(call, |call, cloud| call.delete_vm(cloud, &cid))
         }
         "has_vm" => has_object(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
-            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            let cid = take(1, 1)?.take_own_cid(ObjectKind::Vm)?;
             let cloud = require_cloud(call, &cid)?;
             call.reboot_vm(&cloud, &cid).map(|()| Value::Null)
         }
         "set_vm_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Vm),
         "create_disk" => {
             let mut arguments = take(2, 3)?;
-            let (size, properties) = (arguments.size("size")?, arguments.hash("cloud_properties")?);
+            let (size, properties) = (arguments.take_size("size")?, arguments.take_hash("cloud_properties")?);
             create_in_cloud(call, |call, cloud| call.create_disk(cloud, size, properties))
         }
         "delete_disk" => {
-            let cid = take(1, 1)?.own_cid(ObjectKind::Disk)?;
+            let cid = take(1, 1)?.take_own_cid(ObjectKind::Disk)?;
             delete_in_cloud(call, |call, cloud| delete_disk(call, cloud, &cid))
         }
         "resize_disk" | "update_disk" => {
             let count = if method == "update_disk" { 3 } else { 2 };
             let mut arguments = take(count, count)?;
-            let (cid, size) = (arguments.own_cid(ObjectKind::Disk)?, arguments.size("new_size")?);
+            let (cid, size) = (arguments.take_own_cid(ObjectKind::Disk)?, arguments.take_size("new_size")?);
             let cloud_properties = match method {
-                "update_disk" => Some(arguments.hash("cloud_properties")?),
+                "update_disk" => Some(arguments.take_hash("cloud_properties")?),
                 _ => None,
             };
             let cloud = require_cloud(call, &cid)?;
@@ -186,7 +187,8 @@ fn answer<C: CloudMethods>(
         "has_disk" => has_object(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
-            let (vm, disk) = (arguments.own_cid(ObjectKind::Vm)?, arguments.own_cid(ObjectKind::Disk)?);
+            let (vm, disk) =
+                (arguments.take_own_cid(ObjectKind::Vm)?, arguments.take_own_cid(ObjectKind::Disk)?);
             let cloud = require_cloud(call, &vm)?;
             match method {
                 "attach_disk" => attach(call, &cloud, vm, disk),
@@ -195,19 +197,19 @@ fn answer<C: CloudMethods>(
         }
         "set_disk_metadata" => set_metadata(call, take(2, 2)?, ObjectKind::Disk),
         "get_disks" => {
-            let cid = take(1, 1)?.own_cid(ObjectKind::Vm)?;
+            let cid = take(1, 1)?.take_own_cid(ObjectKind::Vm)?;
             let cloud = require_cloud(call, &cid)?;
             let disks = call.get_disks(&cloud, &cid)?;
             Ok(json!(disks.iter().map(Cid::as_str).collect::<Vec<_>>()))
         }
         "snapshot_disk" => {
             let mut arguments = take(1, 2)?;
-            let cid = arguments.own_cid(ObjectKind::Disk)?;
-            let metadata = arguments.hash("metadata")?;
+            let cid = arguments.take_own_cid(ObjectKind::Disk)?;
+            let metadata = arguments.take_hash("metadata")?;
             let cloud = open_cloud(call)?.ok_or_else(|| cid.not_found_error().before_any_effect())?;
             call.snapshot_disk(&cloud, &cid, metadata)
         }
-        "delete_snapshot" => delete_unused(call, &take(1, 1)?.own_cid(ObjectKind::Snapshot)?),
+        "delete_snapshot" => delete_unused(call, &take(1, 1)?.take_own_cid(ObjectKind::Snapshot)?),
         // Contract v1 requires this error; the caller then creates a new VM.
         "configure_networks" => Err(CpiFailure::new(
             FailureKind::NotSupported,
@@ -228,7 +230,7 @@ fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
 }
 
 fn has_object<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
-    let Ok(cid) = arguments.cid(kind)? else { return Ok(json!(false)) };
+    let Ok(cid) = arguments.take_cid(kind)? else { return Ok(json!(false)) };
     let (root, prepare_removal) = call.cloud_settings();
     let Some(cloud) = Cloud::open(root, prepare_removal)? else { return Ok(json!(false)) };
     Ok(json!(match kind {
@@ -238,7 +240,7 @@ fn has_object<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectK
 }
 
 fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
-    let (cid, metadata) = (arguments.own_cid(kind)?, arguments.hash("metadata")?);
+    let (cid, metadata) = (arguments.take_own_cid(kind)?, arguments.take_hash("metadata")?);
     let cloud = require_cloud(call, &cid)?;
     records::set_metadata(&cloud.lock_existing(&cid)?, &cid, metadata)?;
     Ok(Value::Null)

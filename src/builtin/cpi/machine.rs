@@ -12,8 +12,11 @@ pub(crate) fn calculate_cloud_properties(requirements: JsonObject) -> CpiResult<
     let names = ["cpu", "ram", "ephemeral_disk_size"];
     let values = names.iter().map(|name| requirements.get(*name).cloned().unwrap_or(Value::Null)).collect();
     let mut arguments = Arguments::new("calculate_vm_cloud_properties", values, 3, 3)?;
-    let (cpu, ram, disk) =
-        (arguments.size("cpu")?, arguments.size("ram")?, arguments.size("ephemeral_disk_size")?);
+    let (cpu, ram, disk) = (
+        arguments.take_size("cpu")?,
+        arguments.take_size("ram")?,
+        arguments.take_size("ephemeral_disk_size")?,
+    );
     let cpus = std::thread::available_parallelism().map_or(u64::MAX, |count| count.get() as u64);
     if cpu > cpus {
         return Err(CpiFailure::cloud(format!("cpu: the VM needs {cpu} CPUs, and this machine has {cpus}")));

@@ -32,19 +32,20 @@ struct Stat {
 impl ProcessIdentity {
     /// Returns the identity of a process that is known to exist: this one, or a child that was not reaped.
     pub(crate) fn of(pid: i32) -> io::Result<ProcessIdentity> {
-        let stat = stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} does not exist")))?;
+        let stat =
+            read_stat(pid)?.ok_or_else(|| io::Error::other(format!("process {pid} does not exist")))?;
         Ok(ProcessIdentity {
             pid,
             start_time: stat.start_time,
-            boot_id: boot_id()?,
-            pid_namespace: pid_namespace()?,
+            boot_id: read_boot_id()?,
+            pid_namespace: read_pid_namespace()?,
         })
     }
 
     /// Returns true if the process has ended. Returns false if it runs, or if it belongs to another machine,
     /// boot or pid namespace, so that this cannot be told.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
-        let is_of_this_boot = self.boot_id == boot_id()? && self.pid_namespace == pid_namespace()?;
+        let is_of_this_boot = self.boot_id == read_boot_id()? && self.pid_namespace == read_pid_namespace()?;
         Ok(is_of_this_boot && !self.is_running()?)
     }
 
@@ -55,10 +56,10 @@ impl ProcessIdentity {
 
     /// Opens a handle on exactly this process, or returns `None` if it has ended.
     fn open(&self) -> io::Result<Option<OwnedFd>> {
-        if boot_id()? != self.boot_id {
+        if read_boot_id()? != self.boot_id {
             return Ok(None);
         }
-        if pid_namespace()? != self.pid_namespace {
+        if read_pid_namespace()? != self.pid_namespace {
             return Err(io::Error::other(
                 "the process was started in another pid namespace (a container?) and cannot be identified \
                     from here",
@@ -71,7 +72,7 @@ impl ProcessIdentity {
             Err(errno) => return Err(errno.into()),
         };
         // The open handle stays with this process, even if its pid is reused before a signal is sent.
-        match stat(self.pid)? {
+        match read_stat(self.pid)? {
             Some(stat) if stat.start_time == self.start_time && !matches!(stat.state, 'Z' | 'X') => {
                 Ok(Some(pidfd))
             }
@@ -127,7 +128,7 @@ pub(crate) fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-fn stat(pid: i32) -> io::Result<Option<Stat>> {
+fn read_stat(pid: i32) -> io::Result<Option<Stat>> {
     let text = match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         // ESRCH: the process ended between open and read.
@@ -154,11 +155,11 @@ fn parse_stat(text: &str) -> Option<Stat> {
 }
 
 /// Returns the id of this boot of the machine.
-pub(crate) fn boot_id() -> io::Result<String> {
+pub(crate) fn read_boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-fn pid_namespace() -> io::Result<String> {
+fn read_pid_namespace() -> io::Result<String> {
     Ok(fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned())
 }
 

@@ -40,7 +40,7 @@ impl StemcellImage {
     pub(crate) fn open(image: &Path) -> CpiResult<StemcellImage> {
         let open_error =
             |error| CpiFailure::io(format_args!("opening the stemcell's image '{}'", image.display()), error);
-        if !is_archive(&head(image).map_err(open_error)?) {
+        if !is_archive(&read_head(image).map_err(open_error)?) {
             return DiskImage::open(image.to_owned(), None).map(StemcellImage::Disk);
         }
         // The directory is next to the image, because the file system with the image has room for such
@@ -80,7 +80,7 @@ impl StemcellImage {
 
 impl DiskImage {
     fn open(path: PathBuf, scratch: Option<TempDir>) -> CpiResult<DiskImage> {
-        let head = head(&path).map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
+        let head = read_head(&path).map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
         if head.is_empty() {
             return Err(CpiFailure::cloud(
                 "the stemcell's image is empty: it is a light stemcell of a cloud, or a download that is not \
@@ -91,7 +91,7 @@ impl DiskImage {
     }
 }
 
-fn head(path: &Path) -> io::Result<Vec<u8>> {
+fn read_head(path: &Path) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     File::open(path)?.take(1024).read_to_end(&mut head)?;
     Ok(head)

@@ -20,7 +20,7 @@ pub(super) fn create(call: &mut IronicCall, mib: u64) -> CpiResult<Value> {
 
 /// `delete_disk`: fails while the disk is attached.
 pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Value> {
-    if let Some(node) = holder(call, disk)? {
+    if let Some(node) = find_holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
@@ -41,7 +41,7 @@ pub(super) fn exists(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
 /// data to a new disk.
 pub(super) fn resize(call: &mut IronicCall, disk: &VolumeName, mib: u64) -> CpiResult<Value> {
     let size = call.storage.size(disk)?.ok_or_else(|| disk.not_found_error())?;
-    if let Some(node) = holder(call, disk)? {
+    if let Some(node) = find_holder(call, disk)? {
         return Err(CpiFailure::cloud(format!(
             "disk '{}' is attached to node '{node}': detach it first",
             disk.cid()
@@ -63,7 +63,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     if call.storage.size(disk)?.is_none() {
         return Err(disk.not_found_error());
     }
-    if let Some(other) = holder(call, disk)?.filter(|holder| *holder != node.uuid) {
+    if let Some(other) = find_holder(call, disk)?.filter(|holder| *holder != node.uuid) {
         let cid = disk.cid();
         return Err(CpiFailure::cloud(format!(
             "disk '{cid}' is attached to another node, '{other}': detach it first"
@@ -74,12 +74,12 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     }
     let login = Login::new(disk)?;
     let initiators = node
-        .initiators(&call.ironic)?
+        .list_initiators(&call.ironic)?
         .map_err(|missing| CpiFailure::cloud(format!("node '{}' has {missing}", node.uuid)))?;
     let export = call.storage.export(disk, &initiators, &login)?;
-    let is_attached = node.targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
+    let is_attached = node.list_targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !is_attached {
-        let targets = node.all_targets(&call.ironic)?;
+        let targets = node.list_all_targets(&call.ironic)?;
         let boot_indexes: Vec<u64> =
             targets.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is reserved for the volume that the machine boots from.
@@ -91,8 +91,9 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
         }
     }
     call.log(format_args!("disk '{}' attached to VM '{cid}'", disk.cid()));
-    let root_is_remote = node.targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
-    let hint = hint(&export, &login, &initiators, root_is_remote);
+    let is_root_remote =
+        node.list_targets(&call.ironic)?.iter().any(|target| target.kind == VolumeKind::Root);
+    let hint = hint(&export, &login, &initiators, is_root_remote);
     Ok(if call.is_v2 { hint } else { Value::Null })
 }
 
@@ -100,10 +101,10 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
 ///
 /// The agent's iSCSI code closes all sessions first. That would cut off a root on iSCSI, so such a VM gets
 /// the device path.
-fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote: bool) -> Value {
+fn hint(export: &Export, login: &Login, initiators: &Initiators, is_root_remote: bool) -> Value {
     let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {
-        (Export::Iscsi(export), Initiators::Iscsi(names)) if !root_is_remote => json!({"iscsi_settings": {
+        (Export::Iscsi(export), Initiators::Iscsi(names)) if !is_root_remote => json!({"iscsi_settings": {
             "initiator_name": first(names), "username": login.user, "password": login.password,
             "target": first(&export.portals),
         }}),
@@ -119,7 +120,8 @@ fn hint(export: &Export, login: &Login, initiators: &Initiators, root_is_remote:
 /// `detach_disk`: withdraws the export first, because Ironic may refuse to delete the target.
 pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> CpiResult<Value> {
     let node = vm::find_node(call, cid)?;
-    let Some(target) = node.targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk) else {
+    let Some(target) = node.list_targets(&call.ironic)?.into_iter().find(|target| target.volume == *disk)
+    else {
         if call.storage.size(disk)?.is_none() {
             return Err(disk.not_found_error());
         }
@@ -139,9 +141,9 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
 }
 
 /// Implements `get_disks`.
-pub(super) fn disk_cids(call: &IronicCall, cid: &str) -> CpiResult<Value> {
+pub(super) fn list_disks(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     let node = vm::find_node(call, cid)?;
-    let targets = node.targets(&call.ironic)?;
+    let targets = node.list_targets(&call.ironic)?;
     let disks = targets.iter().filter(|target| target.kind == VolumeKind::Disk);
     Ok(disks.map(|target| json!(target.volume.cid())).collect())
 }
@@ -161,7 +163,7 @@ pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> C
 }
 
 /// Returns the UUID of the node that the disk is attached to.
-fn holder(call: &IronicCall, disk: &VolumeName) -> CpiResult<Option<String>> {
+fn find_holder(call: &IronicCall, disk: &VolumeName) -> CpiResult<Option<String>> {
     let filter = ListOptions { returns_all_fields: true, ..ListOptions::default() };
     for target in call.ironic.list(Collection::Targets, &filter)? {
         if own_disk(&target) != Some(*disk) {

@@ -80,7 +80,7 @@ impl Node {
 
     /// Returns the node's initiators for the network from which it boots, according to its capabilities. The
     /// inner error is a noun phrase that names what the node lacks.
-    pub(super) fn initiators(&self, ironic: &Client) -> CpiResult<Result<Initiators, &'static str>> {
+    pub(super) fn list_initiators(&self, ironic: &Client) -> CpiResult<Result<Initiators, &'static str>> {
         let boots = |name| self.capability(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let (kind, missing): (_, &'static str) = match (boots("iscsi_boot"), boots("fibre_channel_boot")) {
             (true, _) => (
@@ -109,15 +109,15 @@ impl Node {
     }
 
     /// Returns all targets that Ironic has of the node.
-    pub(super) fn all_targets(&self, ironic: &Client) -> CpiResult<Vec<JsonObject>> {
+    pub(super) fn list_all_targets(&self, ironic: &Client) -> CpiResult<Vec<JsonObject>> {
         Ok(ironic.list(Collection::Targets, &ListOptions::for_node(&self.uuid))?)
     }
 
     /// Returns the node's targets that this CPI created and has not detached.
-    pub(super) fn targets(&self, ironic: &Client) -> CpiResult<Vec<VolumeTarget>> {
+    pub(super) fn list_targets(&self, ironic: &Client) -> CpiResult<Vec<VolumeTarget>> {
         let detached_targets = self.detached_targets();
         let mut targets: Vec<VolumeTarget> =
-            self.all_targets(ironic)?.iter().filter_map(own_target).collect();
+            self.list_all_targets(ironic)?.iter().filter_map(parse_own_target).collect();
         targets.retain(|target| !detached_targets.contains(&target.uuid));
         Ok(targets)
     }
@@ -240,7 +240,7 @@ fn role(kind: VolumeKind) -> &'static str {
 }
 
 /// Parses a target. Returns `None` if this CPI did not create it.
-fn own_target(target: &JsonObject) -> Option<VolumeTarget> {
+fn parse_own_target(target: &JsonObject) -> Option<VolumeTarget> {
     let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
         "root" => VolumeKind::Root,
         "config" => VolumeKind::Config,
@@ -253,7 +253,7 @@ fn own_target(target: &JsonObject) -> Option<VolumeTarget> {
 
 /// Returns the persistent disk of a target, if this CPI created it.
 pub(super) fn own_disk(target: &JsonObject) -> Option<VolumeName> {
-    own_target(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
+    parse_own_target(target).filter(|target| target.kind == VolumeKind::Disk).map(|target| target.volume)
 }
 
 #[cfg(test)]

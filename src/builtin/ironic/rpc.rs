@@ -119,11 +119,11 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     let call = &mut call;
     match method {
         "create_stemcell" => {
-            let image = arguments.string("image_path")?;
-            arguments.hash("cloud_properties")?;
+            let image = arguments.take_string("image_path")?;
+            arguments.take_hash("cloud_properties")?;
             stemcell::create(call, Path::new(&image))
         }
-        "delete_stemcell" => match volume(&mut arguments, VolumeKind::Stemcell)? {
+        "delete_stemcell" => match take_volume(&mut arguments, VolumeKind::Stemcell)? {
             Ok(stemcell) => {
                 leftovers::clean_up(call)?;
                 stemcell::delete(call, &stemcell)
@@ -131,63 +131,63 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
             Err(failure) => Err(failure),
         },
         "create_vm" => {
-            let agent_id = arguments.string("agent_id")?;
-            let stemcell = volume(&mut arguments, VolumeKind::Stemcell)??;
-            let cloud_properties = arguments.hash("cloud_properties")?;
-            let networks = arguments.hash("networks")?;
-            arguments.strings("disk_cids")?;
-            let env = arguments.hash("environment")?;
+            let agent_id = arguments.take_string("agent_id")?;
+            let stemcell = take_volume(&mut arguments, VolumeKind::Stemcell)??;
+            let cloud_properties = arguments.take_hash("cloud_properties")?;
+            let networks = arguments.take_hash("networks")?;
+            arguments.take_strings("disk_cids")?;
+            let env = arguments.take_hash("environment")?;
             vm::create(call, vm::IronicVmArguments { agent_id, stemcell, cloud_properties, networks, env })
         }
         "delete_vm" => {
-            let cid = vm_cid(&mut arguments)??;
+            let cid = take_vm_cid(&mut arguments)??;
             leftovers::clean_up(call)?;
             vm::delete(call, &cid)
         }
-        "has_vm" => match vm_cid(&mut arguments)? {
+        "has_vm" => match take_vm_cid(&mut arguments)? {
             Ok(cid) => vm::exists(call, &cid),
             Err(_) => Ok(json!(false)),
         },
-        "reboot_vm" => vm::reboot(call, &vm_cid(&mut arguments)??),
+        "reboot_vm" => vm::reboot(call, &take_vm_cid(&mut arguments)??),
         "set_vm_metadata" => {
-            let cid = vm_cid(&mut arguments)??;
-            vm::set_metadata(call, &cid, arguments.hash("metadata")?)
+            let cid = take_vm_cid(&mut arguments)??;
+            vm::set_metadata(call, &cid, arguments.take_hash("metadata")?)
         }
-        "get_disks" => disk::disk_cids(call, &vm_cid(&mut arguments)??),
+        "get_disks" => disk::list_disks(call, &take_vm_cid(&mut arguments)??),
         "create_disk" => {
-            let size = arguments.size("size")?;
-            arguments.hash("cloud_properties")?;
+            let size = arguments.take_size("size")?;
+            arguments.take_hash("cloud_properties")?;
             disk::create(call, size)
         }
-        "delete_disk" => disk::delete(call, &volume(&mut arguments, VolumeKind::Disk)??),
-        "has_disk" => match volume(&mut arguments, VolumeKind::Disk)? {
+        "delete_disk" => disk::delete(call, &take_volume(&mut arguments, VolumeKind::Disk)??),
+        "has_disk" => match take_volume(&mut arguments, VolumeKind::Disk)? {
             Ok(disk) => disk::exists(call, &disk),
             Err(_) => Ok(json!(false)),
         },
         "resize_disk" => {
-            let disk = volume(&mut arguments, VolumeKind::Disk)??;
-            disk::resize(call, &disk, arguments.size("new_size")?)
+            let disk = take_volume(&mut arguments, VolumeKind::Disk)??;
+            disk::resize(call, &disk, arguments.take_size("new_size")?)
         }
         "attach_disk" | "detach_disk" => {
-            let cid = vm_cid(&mut arguments)??;
-            let disk = volume(&mut arguments, VolumeKind::Disk)??;
+            let cid = take_vm_cid(&mut arguments)??;
+            let disk = take_volume(&mut arguments, VolumeKind::Disk)??;
             match method {
                 "attach_disk" => disk::attach(call, &cid, &disk),
                 _ => disk::detach(call, &cid, &disk),
             }
         }
         "snapshot_disk" => {
-            let disk = volume(&mut arguments, VolumeKind::Disk)??;
-            arguments.hash("metadata")?;
+            let disk = take_volume(&mut arguments, VolumeKind::Disk)??;
+            arguments.take_hash("metadata")?;
             disk::snapshot(call, &disk)
         }
-        _ => disk::delete_snapshot(call, &volume(&mut arguments, VolumeKind::Snapshot)??),
+        _ => disk::delete_snapshot(call, &take_volume(&mut arguments, VolumeKind::Snapshot)??),
     }
 }
 
 /// Takes a CID. The inner error is "not found", because a malformed CID is treated like an unknown one.
-fn volume(arguments: &mut Arguments, kind: VolumeKind) -> CpiResult<CpiResult<VolumeName>> {
-    let text = arguments.string(match kind {
+fn take_volume(arguments: &mut Arguments, kind: VolumeKind) -> CpiResult<CpiResult<VolumeName>> {
+    let text = arguments.take_string(match kind {
         VolumeKind::Stemcell => "stemcell_cid",
         VolumeKind::Root | VolumeKind::Config => "vm_cid",
         VolumeKind::Disk => "disk_cid",
@@ -196,6 +196,6 @@ fn volume(arguments: &mut Arguments, kind: VolumeKind) -> CpiResult<CpiResult<Vo
     Ok(VolumeName::parse(kind, &text).ok_or_else(|| not_found_error(kind, &text).before_any_effect()))
 }
 
-fn vm_cid(arguments: &mut Arguments) -> CpiResult<CpiResult<String>> {
-    Ok(volume(arguments, VolumeKind::Root)?.map(|volume| volume.cid()))
+fn take_vm_cid(arguments: &mut Arguments) -> CpiResult<CpiResult<String>> {
+    Ok(take_volume(arguments, VolumeKind::Root)?.map(|volume| volume.cid()))
 }

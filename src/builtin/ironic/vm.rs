@@ -125,8 +125,9 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> 
             "{name} has the storage interface '{storage_interface}'; booting from volume needs 'external'"
         )));
     }
-    let initiators =
-        node.initiators(&call.ironic)?.map_err(|missing| creation_error(format!("{name} has {missing}")))?;
+    let initiators = node
+        .list_initiators(&call.ironic)?
+        .map_err(|missing| creation_error(format!("{name} has {missing}")))?;
     if !node.is_off() {
         call.ironic.set_power(&node_uuid, Power::Off, call.power_timeout)?;
     }
@@ -262,7 +263,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     if !node.is_off() {
         call.ironic.set_power(&node.uuid, Power::Off, call.power_timeout)?;
     }
-    for target in node.targets(&call.ironic)? {
+    for target in node.list_targets(&call.ironic)? {
         call.storage.unexport(&target.volume)?;
         node.remove_target(&call.ironic, &target.uuid)?;
     }

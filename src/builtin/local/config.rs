@@ -54,7 +54,7 @@ impl RegistrySettings {
     }
 
     /// Creates a client of the registry.
-    pub(super) fn client(&self) -> CpiResult<Client> {
+    pub(super) fn create_client(&self) -> CpiResult<Client> {
         Client::new(&self.endpoint()).map_err(|error| CpiFailure::cloud(error.to_string()))
     }
 }

@@ -148,7 +148,7 @@ pub(super) fn return_disk(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
-pub(super) fn data(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
+pub(super) fn data_path(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
     Ok(match attached_to(cloud, cid)? {
         Some(vm) => vm::device_path(&cloud.path(&vm), cid),
         None => lock.path.join(DATA),

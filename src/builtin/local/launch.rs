@@ -1,6 +1,6 @@
 //! Starts `monopile vm-boot` for a VM and reads its reports until init and the agent run.
 //!
-//! Init ends if its standard input closes before [`Booted::commit`]. So a killed CPI leaves no process.
+//! Init ends if its standard input closes before [`BootedVm::commit`]. So a killed CPI leaves no process.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
@@ -26,14 +26,14 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// A VM whose init and agent run. Dropping this without a commit ends the VM.
-pub(super) struct Booted {
+pub(super) struct BootedVm {
     pub init: ProcessIdentity,
     /// Limitations of the VM, for the log.
     pub notes: Vec<String>,
     stdin: ChildStdin,
 }
 
-impl Booted {
+impl BootedVm {
     /// Lets the VM continue without this process.
     pub(super) fn commit(mut self) -> CpiResult<()> {
         self.stdin.write_all(b"\n").map_err(|error| CpiFailure::io("releasing the booted VM", error))
@@ -41,7 +41,7 @@ impl Booted {
 }
 
 /// Boots the VM in this directory, in the machine's network or in the namespace `network`.
-pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path>) -> CpiResult<Booted> {
+pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path>) -> CpiResult<BootedVm> {
     let log_path = vm_directory.join(LOG);
     let start_error = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
@@ -73,7 +73,7 @@ pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path
         (Some(init), notes, Ok(())) => {
             // The first stage ends as soon as init runs.
             child.wait().map_err(start_error)?;
-            Ok(Booted { init, notes, stdin })
+            Ok(BootedVm { init, notes, stdin })
         }
         (init, _, outcome) => {
             drop(stdin);

@@ -37,7 +37,7 @@ pub(super) fn deliver(
             Ok(false)
         }
         Some(registry) => {
-            registry.client()?.put(vm.as_str(), &settings).map_err(agent_settings_error)?;
+            registry.create_client()?.put(vm.as_str(), &settings).map_err(agent_settings_error)?;
             let data =
                 json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
             write_json(&directory.join(USER_DATA), &data)?;
@@ -55,7 +55,7 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
         return;
     };
     if let Err(failure) =
-        registry.client().and_then(|client| client.delete(vm.as_str()).map_err(agent_settings_error))
+        registry.create_client().and_then(|client| client.delete(vm.as_str()).map_err(agent_settings_error))
     {
         call.log(format_args!("settings of VM '{vm}' stay in the registry: {failure}"));
     }
@@ -83,7 +83,7 @@ fn change(
     change: impl FnOnce(&mut JsonObject),
 ) -> CpiResult<()> {
     if vm::settings_are_in_registry(lock)? {
-        let client = client(call, vm)?;
+        let client = create_client(call, vm)?;
         let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
         let mut settings = settings.ok_or_else(|| {
             CpiFailure::cloud(format!(
@@ -111,9 +111,9 @@ fn change(
     Ok(())
 }
 
-fn client(call: &LocalCall, vm: &Cid) -> CpiResult<Client> {
+fn create_client(call: &LocalCall, vm: &Cid) -> CpiResult<Client> {
     match &call.config.registry {
-        Some(registry) => registry.client(),
+        Some(registry) => registry.create_client(),
         None => Err(CpiFailure::cloud(format!(
             "the settings of VM '{vm}' are in a registry, but the CPI's configuration has no `registry`"
         ))),

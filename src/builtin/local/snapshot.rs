@@ -20,7 +20,7 @@ pub(super) fn create(
     metadata: JsonObject,
 ) -> CpiResult<Value> {
     let lock = cloud.lock_existing(disk).map_err(CpiFailure::before_any_effect)?;
-    let data = disk::data(cloud, &lock, disk).map_err(CpiFailure::before_any_effect)?;
+    let data = disk::data_path(cloud, &lock, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
     let staging = cloud.create_staging(&cid)?;
     copy_tree(&data, &staging.path.join(disk::DATA))?;

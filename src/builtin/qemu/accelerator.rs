@@ -17,7 +17,7 @@ use crate::cpi::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use crate::cpi::cloud::MACHINE_FACTS;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
-use crate::cpi::process::boot_id;
+use crate::cpi::process::read_boot_id;
 use crate::cpi::programs::run;
 
 /// The timeout of the probe, which takes a second where KVM works.
@@ -113,7 +113,7 @@ fn kvm_problem(system: &QemuSystem, root: &Path) -> CpiResult<Option<String>> {
     if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm") {
         return Ok(Some(format!("opening /dev/kvm failed: {error}")));
     }
-    let boot_id = boot_id().map_err(|error| CpiFailure::io("reading the id of this boot", error))?;
+    let boot_id = read_boot_id().map_err(|error| CpiFailure::io("reading the id of this boot", error))?;
     let path = root.join(MACHINE_FACTS);
     if let Some(record) = read_json::<ProbeRecord>(&path)?
         && record.boot_id == boot_id

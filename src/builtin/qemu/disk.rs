@@ -257,7 +257,7 @@ fn unplug(vm: &Path, disk: &Cid, timeout: Duration) -> CpiResult<()> {
                 ..CpiFailure::cloud(format!(
                     "the VM did not release disk '{disk}' within {} s: {reason}{}",
                     timeout.as_secs(),
-                    process::state(vm)
+                    process::describe_state(vm)
                 ))
             });
         }

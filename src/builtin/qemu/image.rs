@@ -33,12 +33,14 @@ pub(super) struct ImageInfo {
     format_specific: FormatSpecific,
 }
 
+/// The part of the description that depends on the format.
 #[derive(Debug, Default, Deserialize)]
 struct FormatSpecific {
     #[serde(default)]
     data: FormatData,
 }
 
+/// The part of the description that only qcow2 images have.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct FormatData {
@@ -60,12 +62,12 @@ impl QemuImg {
     }
 
     /// Describes an image that no VM uses.
-    pub(super) fn info(&self, image: &Path) -> CpiResult<ImageInfo> {
+    pub(super) fn read_info(&self, image: &Path) -> CpiResult<ImageInfo> {
         self.describe(&["--output=json", "--"], image)
     }
 
     /// Describes an image that a VM may be writing.
-    pub(super) fn info_while_in_use(&self, image: &Path) -> CpiResult<ImageInfo> {
+    pub(super) fn read_info_while_in_use(&self, image: &Path) -> CpiResult<ImageInfo> {
         self.describe(&["--force-share", "--output=json", "--"], image)
     }
 
@@ -91,7 +93,7 @@ impl QemuImg {
     }
 
     /// Creates the overlay `name` of the image `base`, both in `directory`.
-    pub(super) fn overlay(&self, directory: &Path, base: &str, name: &str) -> CpiResult<()> {
+    pub(super) fn create_overlay(&self, directory: &Path, base: &str, name: &str) -> CpiResult<()> {
         let arguments = ["-q", "-f", "qcow2", "-F", "qcow2", "-b", base, name].map(OsStr::new);
         self.run("create", &arguments, Some(directory), Stdio::null(), TIMEOUT).map(drop)
     }

@@ -234,7 +234,7 @@ pub(super) fn prepare_removal(_: &Cloud, directory: &Path) -> CpiResult<()> {
 }
 
 /// Returns the state of a VM whose guest or QEMU did not do its part, for an error.
-pub(super) fn state(directory: &Path) -> String {
+pub(super) fn describe_state(directory: &Path) -> String {
     let status = Qmp::try_connect(directory).ok().and_then(|mut qmp| {
         let status = qmp.run("query-status", &json!({})).ok()?;
         match status["status"].as_str()? {

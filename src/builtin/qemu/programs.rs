@@ -55,7 +55,7 @@ impl Programs {
         }
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
-        match version(&line) {
+        match parse_version(&line) {
             Some(parsed_version) if parsed_version >= OLDEST => Ok(QemuSystem { path, version: line }),
             Some((major, minor)) => Err(CpiFailure::new(
                 FailureKind::NotSupported,
@@ -102,7 +102,7 @@ fn find_program(name: &str, search_path: &str, package: &str) -> CpiResult<PathB
 }
 
 /// Parses `QEMU emulator version 7.2.22 (…)`.
-fn version(line: &str) -> Option<(u32, u32)> {
+fn parse_version(line: &str) -> Option<(u32, u32)> {
     let mut words = line.split_whitespace().skip_while(|word| *word != "version").skip(1);
     let mut numbers = words.next()?.split('.').map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))

@@ -68,8 +68,8 @@ impl VmHardware {
             ram,
             root_disk_size: whole_number(properties, "root_disk_size", MAX_DISK_MIB)?,
             ephemeral_disk,
-            extra_disks: extra_disks(properties.get("extra_disks").unwrap_or(&Value::Null))?,
-            ports: ports(properties.get("ports").unwrap_or(&Value::Null))?,
+            extra_disks: parse_extra_disks(properties.get("extra_disks").unwrap_or(&Value::Null))?,
+            ports: parse_ports(properties.get("ports").unwrap_or(&Value::Null))?,
         })
     }
 }
@@ -151,7 +151,7 @@ fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
 }
 
 /// Parses `extra_disks`: a list of disks.
-fn extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
+fn parse_extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
     let disks = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(disks) => disks,
@@ -173,7 +173,7 @@ fn type_error(key: &str, expected: &str, value: &Value) -> CpiFailure {
 }
 
 /// Parses `ports`: a hash from names to a port, or to the ports of host and guest.
-fn ports(value: &Value) -> CpiResult<Vec<Port>> {
+fn parse_ports(value: &Value) -> CpiResult<Vec<Port>> {
     const FORM: &str = "a hash of names to a port, or to {host: PORT, guest: PORT}";
     let hash = match value {
         Value::Null => return Ok(Vec::new()),

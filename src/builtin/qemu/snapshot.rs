@@ -44,7 +44,7 @@ pub(super) fn create(
     let image = staging.path.join(disk::IMAGE);
     let result = match running_vm {
         Some(vm) => qemu_img
-            .info_while_in_use(&disk_lock.path.join(disk::IMAGE))
+            .read_info_while_in_use(&disk_lock.path.join(disk::IMAGE))
             .and_then(|info| qemu_img.create_bytes(&image, info.virtual_size))
             .and_then(|()| copy_while_running(&mut Qmp::connect(&vm.path)?, disk, &cid)),
         None => qemu_img.convert(&disk_lock.path.join(disk::IMAGE), "qcow2", &image),

@@ -92,7 +92,7 @@ fn check_architecture(cloud_properties: &JsonObject) -> CpiResult<()> {
 
 /// Returns the format of an image, or an error if it is no disk from which a VM can boot.
 fn check(qemu_img: &QemuImg, image: &DiskImage) -> CpiResult<&'static str> {
-    let info = qemu_img.info(&image.path)?;
+    let info = qemu_img.read_info(&image.path)?;
     if info.refers_to_another_file() {
         return Err(CpiFailure::cloud(
             "the stemcell's image refers to another file: it must be complete (convert it with `qemu-img \

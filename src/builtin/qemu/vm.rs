@@ -86,10 +86,10 @@ pub(super) fn create(
 /// Creates the root disk, the ephemeral disk and the extra disks in the VM's staged directory.
 fn make_disks(qemu_img: &QemuImg, staging: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
     let directory = staging.path.as_path();
-    qemu_img.overlay(directory, BASE, ROOT)?;
+    qemu_img.create_overlay(directory, BASE, ROOT)?;
     let root = directory.join(ROOT);
     if let Some(size) = hardware.root_disk_size {
-        let minimum = qemu_img.info(&root)?.virtual_size.div_ceil(MIB);
+        let minimum = qemu_img.read_info(&root)?.virtual_size.div_ceil(MIB);
         if size < minimum {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has \

@@ -123,7 +123,7 @@ impl<'c> Call<'c> {
             ValueKind::Bool => text().map(|text| Value::Bool(text == "true")),
             ValueKind::Switch(value) => self.has_switch(field.option).then_some(Value::Bool(value)),
             ValueKind::Node => match text() {
-                Some(node) => Some(Value::String(self.ironic()?.node_uuid(&node)?)),
+                Some(node) => Some(Value::String(self.ironic()?.find_node_uuid(&node)?)),
                 None => None,
             },
             ValueKind::Json => match text() {

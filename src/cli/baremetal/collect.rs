@@ -55,7 +55,7 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
         ));
     }
     let ironic = call.ironic()?;
-    let node = ironic.node_uuid(&call.text("node").unwrap_or_default())?;
+    let node = ironic.find_node_uuid(&call.text("node").unwrap_or_default())?;
     let existing_connectors = ironic.list(Collection::Connectors, &ListOptions::for_node(&node))?;
     let mut connectors_of_machine = Vec::new();
     for (kind, id) in connectors {

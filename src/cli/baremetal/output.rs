@@ -322,10 +322,10 @@ fn write_python(value: &Value, out: &mut String) {
         Value::Bool(true) => out.push_str("True"),
         Value::Bool(false) => out.push_str("False"),
         Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => python_text(text, out),
+        Value::String(text) => write_python_text(text, out),
         Value::Array(items) => join(items, ["[", "]"], out, write_python),
         Value::Object(fields) => join(fields, ["{", "}"], out, |(key, value), out| {
-            python_text(key, out);
+            write_python_text(key, out);
             out.push_str(": ");
             write_python(value, out);
         }),
@@ -360,7 +360,7 @@ fn join<T>(
 }
 
 /// Writes a text in single quotes, or in double quotes if it contains only single ones.
-fn python_text(text: &str, out: &mut String) {
+fn write_python_text(text: &str, out: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
     for letter in text.chars() {

@@ -29,7 +29,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
         call.confirm(&question, "nothing was undeployed")?;
     }
     if target == "rescue" {
-        body["rescue_password"] = Value::String(rescue_password(call)?);
+        body["rescue_password"] = Value::String(ask_rescue_password(call)?);
     }
     let timeout: Option<Duration> = call.get("wait");
     call.run_for_each("node", &nodes, "did not change its state", &|node| {
@@ -43,7 +43,7 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
 }
 
 /// Returns the password for the rescue system, and asks for it if it was not given.
-fn rescue_password(call: &Call) -> Result<String> {
+fn ask_rescue_password(call: &Call) -> Result<String> {
     let password = match call.text("rescue-password") {
         Some(password) => password,
         None if call.session.is_interactive() => ui::prompt::ask_secret("Password for the rescue system")?,

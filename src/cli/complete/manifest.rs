@@ -16,7 +16,7 @@ impl TypedCommandLine {
     }
 
     /// Returns the manifest with its ops files applied.
-    fn outline(&self) -> Option<(Inputs, Node)> {
+    fn load_outline(&self) -> Option<(Inputs, Node)> {
         let inputs = self.inputs()?;
         let root = manifest::load_outline(&inputs).ok()?;
         Some((inputs, root))
@@ -24,7 +24,7 @@ impl TypedCommandLine {
 
     /// Returns the jobs of the instance groups, and of the CPI except for `logs`.
     pub(super) fn jobs(&self) -> Vec<String> {
-        let Some((_, root)) = self.outline() else { return Vec::new() };
+        let Some((_, root)) = self.load_outline() else { return Vec::new() };
         let mut job_names = Vec::new();
         for group in items(root.get("instance_groups").or_else(|| root.get("jobs"))) {
             job_names.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
@@ -44,13 +44,13 @@ impl TypedCommandLine {
             let path = paths::expand(&path, paths::home().as_deref());
             yaml::load(&read_text(&path, "CPI config").ok()?, &path).ok()
         });
-        let config = config.or_else(|| self.outline().map(|(_, root)| root));
+        let config = config.or_else(|| self.load_outline().map(|(_, root)| root));
         config.iter().flat_map(|config| names(items(config.get("cpis")))).collect()
     }
 
     /// Returns the referenced and declared variables without a value.
     pub(super) fn variables(&self) -> Vec<String> {
-        let Some((inputs, root)) = self.outline() else { return Vec::new() };
+        let Some((inputs, root)) = self.load_outline() else { return Vec::new() };
         let mut names = manifest::variables::syntax::referenced_variables(&root);
         if let Ok(definitions) = Definitions::of(&root) {
             names.extend(definitions.iter().map(|definition| definition.name.clone()));
@@ -64,7 +64,7 @@ impl TypedCommandLine {
     /// Returns the manifest paths that continue the typed one by one step. If there is only one, also returns
     /// the paths a step below it.
     pub(super) fn paths(&self, prefix: &str) -> Vec<String> {
-        self.outline().map(|(_, root)| continuing_paths(&root, prefix)).unwrap_or_default()
+        self.load_outline().map(|(_, root)| continuing_paths(&root, prefix)).unwrap_or_default()
     }
 
     /// Returns the paths in the vars store of `vars get` that continue the typed one.

@@ -74,14 +74,14 @@ fn with_value(arg: Arg, command_line: &Arc<TypedCommandLine>) -> Arg {
         "op-path" => offer(arg, |word, command_line| {
             word.to_str().map(|word| candidates(command_line.paths(word))).unwrap_or_default()
         }),
-        "vars_exec" => arg.add(ArgValueCompleter::new(programs)),
+        "vars_exec" => arg.add(ArgValueCompleter::new(complete_programs)),
         "vars" => offer(arg, |word, command_line| matching_candidates(word, with_equals(command_line))),
-        "var_files" => offer(arg, variable_file),
+        "var_files" => offer(arg, complete_variable_file),
         "name" if command_line.is(&["vars", "rotate"]) => {
             offer(arg, |word, command_line| matching_candidates(word, stored_variables(command_line)))
         }
         "restore" => offer(arg, |word, command_line| described_candidates(word, command_line.versions())),
-        "words" => offer(arg, word_of_call),
+        "words" => offer(arg, complete_word_of_call),
         _ => arg,
     }
 }
@@ -91,7 +91,7 @@ fn files(extensions: &'static [&'static str]) -> ArgValueCompleter {
 }
 
 /// Completes the name of a program in `PATH`, or the path of one.
-fn programs(word: &OsStr) -> Vec<CompletionCandidate> {
+fn complete_programs(word: &OsStr) -> Vec<CompletionCandidate> {
     let mut completions = PathCompleter::file().complete(word);
     // An empty word would offer all programs.
     let Some(word) = word.to_str().filter(|word| !word.is_empty() && !word.contains('/')) else {
@@ -148,7 +148,7 @@ fn cpis(command_line: &TypedCommandLine) -> Vec<String> {
 }
 
 /// Completes a word of `cpi call`: the manifest and the method, then CIDs.
-fn word_of_call(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
+fn complete_word_of_call(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
     let is_method = |word: &&String| Method::all().any(|method| method.name() == word.as_str());
     if command_line.words().iter().any(is_method) {
         let kinds = [ResourceKind::Vm, ResourceKind::Disk, ResourceKind::Stemcell, ResourceKind::Snapshot];
@@ -167,7 +167,7 @@ fn with_equals(command_line: &TypedCommandLine) -> Vec<String> {
 }
 
 /// Completes `NAME=FILE`: a variable, then a file.
-fn variable_file(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
+fn complete_variable_file(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
     match word.to_str().and_then(|word| word.split_once('=')) {
         None => matching_candidates(word, with_equals(command_line)),
         Some((name, path)) => {

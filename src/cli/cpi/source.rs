@@ -65,7 +65,7 @@ pub(super) struct SourceArgs {
     state: Option<PathBuf>,
 
     /// Kill the CPI if one call takes longer
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::positive)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse_positive)]
     timeout: Duration,
 
     #[command(flatten)]
@@ -185,7 +185,7 @@ impl SourceArgs {
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
                 identity = name.clone();
-                source = AnswerSource::transcript(&expand(replay)?)?;
+                source = AnswerSource::open_transcript(&expand(replay)?)?;
                 manifest_cpi = None;
             }
             (None, None, None) => {
@@ -231,7 +231,7 @@ impl SourceArgs {
 impl PreparedCpi {
     /// Returns true if nothing is recorded, or if the recorded transcript is complete. Warns otherwise.
     pub(super) fn is_recording_complete(&self, session: &Session) -> bool {
-        match self.cpi.recorder.as_ref().and_then(Recorder::problem) {
+        match self.cpi.recorder.as_ref().and_then(Recorder::take_error) {
             Some(error) => {
                 session.reporter.warn(format!("the transcript is incomplete: {}", error.chain().join(": ")));
                 false
@@ -315,7 +315,7 @@ pub(super) fn call_error(method: &str, finished_call: &FinishedCall) -> Error {
 }
 
 /// Parses JSON from an option, or from the file that it names with `@`.
-fn document(option: &str, text: &str) -> Result<Value> {
+fn parse_document(option: &str, text: &str) -> Result<Value> {
     let file_text;
     let text = match text.strip_prefix('@') {
         Some(path) => {
@@ -333,7 +333,7 @@ fn document(option: &str, text: &str) -> Result<Value> {
 
 /// Parses a JSON object from an option.
 pub(super) fn parse_json_object(option: &str, text: &str) -> Result<Map<String, Value>> {
-    match document(option, text)? {
+    match parse_document(option, text)? {
         Value::Object(object) => Ok(object),
         _ => Err(Error::usage(format!("{option} is not a JSON object"))
             .with_hint(format!("for example {option} '{{\"key\": \"value\"}}'"))),

@@ -247,7 +247,7 @@ fn ask(matches: &ArgMatches, file: &EnvFile, opened_file: &OpenedEnvFile) -> Res
         return Err(untrusted_error());
     }
     let path = clean_line(&opened_file.real_path.display().to_string());
-    let (problem, description) = (trust::problem(file, &path), trust::description(file));
+    let (problem, description) = (trust::describe_problem(file, &path), trust::description(file));
     let question = format!("{}.\n{description}\nTrust it?", capitalized(&problem));
     if !ui::prompt::confirm(&question)? {
         return Err(Error::new(

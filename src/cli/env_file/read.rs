@@ -159,6 +159,7 @@ fn option_name(key: &str) -> String {
     }
 }
 
+/// Collects the content of an env file, and the problems in it.
 struct Reader {
     /// The base of relative paths.
     directory: PathBuf,

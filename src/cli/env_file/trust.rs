@@ -97,7 +97,7 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
 /// Returns the error for a file that must be trusted first.
 pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Error {
     let shell_path = opened_file.for_shell();
-    let problem = problem(file, &file.path.display().to_string());
+    let problem = describe_problem(file, &file.path.display().to_string());
     // Neither `trust` nor `--env-file` would accept the file.
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
         let missing = bare_missing_error("manifest", manifest);
@@ -110,7 +110,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Er
 }
 
 /// Says that a file is not trusted yet, or not with its present content. `path` names it.
-pub(super) fn problem(file: &EnvFile, path: &str) -> String {
+pub(super) fn describe_problem(file: &EnvFile, path: &str) -> String {
     match trust_markers(&file.real_path).is_ok_and(|markers| !markers.is_empty()) {
         true => format!("the env file '{path}' has changed since you trusted it"),
         false => format!("the env file '{path}' is not trusted yet"),

@@ -365,7 +365,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     if word.starts_with('-') {
         return None;
     }
-    let Some(topic) = topics::topic(word) else { return Some(Err(no_page_error(word, &grammar))) };
+    let Some(topic) = topics::find_topic(word) else { return Some(Err(no_page_error(word, &grammar))) };
     Some(match surplus_word(&Command::new(word.to_owned()), &words[3..]) {
         Some(words) => Err(no_page_error(&words, &grammar)),
         None => Ok(topic.render(layout::columns(), is_styled)),

@@ -86,7 +86,7 @@ impl Topic {
 }
 
 /// Returns the page with this name, or with this file in `docs`. Upper and lower case are the same.
-pub(super) fn topic(name: &str) -> Option<&'static Topic> {
+pub(super) fn find_topic(name: &str) -> Option<&'static Topic> {
     let file = name.strip_suffix(".md").map(|path| path.strip_prefix("docs/").unwrap_or(path));
     TOPICS.iter().find(|topic| topic.name.eq_ignore_ascii_case(name) || file == Some(topic.file))
 }
@@ -113,15 +113,15 @@ mod tests {
             assert!(grammar.find_subcommand(topic.name).is_none(), "{}", topic.name);
             assert!(topic.subject.len() < 55 && topic.text().starts_with("# "), "{}", topic.name);
         }
-        assert!(topic("plan").is_none());
+        assert!(find_topic("plan").is_none());
         for name in ["tour", "Tour", "tour.md", "docs/tour.md"] {
-            assert_eq!(topic(name).map(|topic| topic.name), Some("tour"), "{name}");
+            assert_eq!(find_topic(name).map(|topic| topic.name), Some("tour"), "{name}");
         }
     }
 
     #[test]
     fn pictures_are_shown_as_text() {
-        let tour = topic("tour").unwrap().render(80, false);
+        let tour = find_topic("tour").unwrap().render(80, false);
         assert!(tour.contains("\n$ monopile plan hello/manifest.yml -o port.yml\n"), "{tour}");
         assert!(tour.contains("▸ Validating\n  ✓ Unpacking release 'hello' 0."), "{tour}");
         assert!(TOPICS.iter().all(|topic| !topic.text().contains("![")));

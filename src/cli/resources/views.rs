@@ -40,14 +40,14 @@ impl ListView {
     /// Prints the records of this kind.
     pub(in crate::cli) fn show(self, session: &Session, storage: &Storage) -> Result<CommandResult> {
         match self {
-            ListView::Disks => disks(session, storage),
-            ListView::Snapshots => snapshots(session, storage),
-            ListView::Stemcells => stemcells(session, storage),
+            ListView::Disks => show_disks(session, storage),
+            ListView::Snapshots => show_snapshots(session, storage),
+            ListView::Stemcells => show_stemcells(session, storage),
         }
     }
 }
 
-fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
+fn show_disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let disks = resources::list_disks(storage)?;
     if session.globals.prints_json() {
         return CommandResult::json(&disks);
@@ -77,7 +77,7 @@ fn disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
     Ok(print_table(&table, session))
 }
 
-fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
+fn show_snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let snapshots = resources::list_snapshots(storage)?;
     if session.globals.prints_json() {
         return CommandResult::json(&snapshots);
@@ -98,7 +98,7 @@ fn snapshots(session: &Session, storage: &Storage) -> Result<CommandResult> {
     Ok(print_table(&table, session))
 }
 
-fn stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
+fn show_stemcells(session: &Session, storage: &Storage) -> Result<CommandResult> {
     let stemcells = resources::list_stemcells(storage)?;
     if session.globals.prints_json() {
         return CommandResult::json(&stemcells);

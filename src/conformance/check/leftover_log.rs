@@ -16,6 +16,7 @@ use base::files::UnlockOnDrop;
 use base::files::durable::create_private_directory;
 use base::{Error, Result};
 
+/// A line of a leftover log: its beginning, a call, an answer, or a resource that was created or deleted.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {

@@ -13,7 +13,7 @@ pub struct Report {
     /// The CPI: the path of the executable or of the transcript, or the name of the manifest.
     pub cpi: String,
     /// Its result of `info`.
-    #[serde(serialize_with = "info")]
+    #[serde(serialize_with = "serialize_info")]
     pub info: Option<Info>,
     /// The number of checks per verdict.
     pub counts: Counts,
@@ -50,7 +50,7 @@ pub struct Check {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_call: Option<LastCall>,
     /// The duration of its calls.
-    #[serde(rename = "duration_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "duration_ms", serialize_with = "serialize_milliseconds")]
     pub duration: Duration,
 }
 
@@ -152,13 +152,13 @@ pub struct Timing {
     /// The number of calls.
     pub calls: usize,
     /// The shortest call.
-    #[serde(rename = "min_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "min_ms", serialize_with = "serialize_milliseconds")]
     pub min: Duration,
     /// The median call.
-    #[serde(rename = "median_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "median_ms", serialize_with = "serialize_milliseconds")]
     pub median: Duration,
     /// The longest call.
-    #[serde(rename = "max_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "max_ms", serialize_with = "serialize_milliseconds")]
     pub max: Duration,
 }
 
@@ -237,12 +237,15 @@ pub(super) fn timings(calls: &[(String, Duration)]) -> Vec<Timing> {
         .collect()
 }
 
-fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     // The start of a process varies by more than a tenth of a millisecond.
     serializer.serialize_f64((duration.as_secs_f64() * 1e4).round() / 10.0)
 }
 
-fn info<S: serde::Serializer>(info: &Option<Info>, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_info<S: serde::Serializer>(info: &Option<Info>, serializer: S) -> Result<S::Ok, S::Error> {
     let info = info.as_ref().map(|info| {
         serde_json::json!({"api_version": info.api_version, "stemcell_formats": info.stemcell_formats})
     });

@@ -43,7 +43,7 @@ pub(super) fn find(hint: &Value, timeout: Duration) -> Result<PathBuf> {
     let deadline = Instant::now() + timeout;
     loop {
         let device = match key {
-            "id" => with_serial(Path::new(DEVICES), value),
+            "id" => find_by_serial(Path::new(DEVICES), value),
             _ => Some(PathBuf::from(value)),
         };
         if let Some(device) = device.filter(|device| is_block_device(device)) {
@@ -61,7 +61,7 @@ fn is_block_device(path: &Path) -> bool {
 }
 
 /// Returns the device with this serial number, from the kernel's list `devices`.
-fn with_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
+fn find_by_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
     let short_serial = serial.get(..SERIAL_CHARS).unwrap_or(serial);
     let entries = fs::read_dir(devices).ok()?;
     entries.flatten().find_map(|entry| {
@@ -88,7 +88,7 @@ pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> 
     // the magic number last.
     let marker = directories.bosh().join(format!("formatting-{}", serial.unwrap_or(file_name)));
     let is_begun = marker.exists();
-    match content(device).map_err(|error| Error::io(format!("reading '{name}'"), error))? {
+    match detect_content(device).map_err(|error| Error::io(format!("reading '{name}'"), error))? {
         Content::Ext4 => {}
         Content::Other if !is_begun => {
             return Err(Error::failure(format!(
@@ -111,7 +111,7 @@ pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> 
     tools::run("resize2fs", &[&name]).context(|| format!("Growing the file system of '{name}'")).map(drop)
 }
 
-fn content(device: &Path) -> std::io::Result<Content> {
+fn detect_content(device: &Path) -> std::io::Result<Content> {
     let mut head = Vec::new();
     File::open(device)?.take(SEARCHED_BYTES).read_to_end(&mut head)?;
     let (offset, magic) = EXT4_MAGIC;
@@ -138,7 +138,7 @@ mod tests {
                 fs::write(directory.path().join(name).join("serial"), serial).unwrap();
             }
         }
-        let find = |serial: &str| with_serial(directory.path(), serial);
+        let find = |serial: &str| find_by_serial(directory.path(), serial);
         assert_eq!(find("root"), Some(PathBuf::from("/dev/vda")));
         assert_eq!(find("0123456789abcdef0123-4567"), Some(PathBuf::from("/dev/vdc")));
         assert_eq!(find("0123"), None);
@@ -161,7 +161,7 @@ mod tests {
             let mut text = vec![0; 2 << 20];
             text[offset..offset + bytes.len()].copy_from_slice(bytes);
             fs::write(&disk, text).unwrap();
-            content(&disk).unwrap()
+            detect_content(&disk).unwrap()
         };
         assert_eq!(content_of(0, b""), Content::Empty);
         assert_eq!(content_of(1080, &[0x53, 0xef]), Content::Ext4);
@@ -174,6 +174,6 @@ mod tests {
             .status()
             .unwrap();
         assert!(status.success());
-        assert_eq!(content(&disk).unwrap(), Content::Ext4);
+        assert_eq!(detect_content(&disk).unwrap(), Content::Ext4);
     }
 }

@@ -32,7 +32,7 @@ struct NetworkPlan {
 pub(super) fn set_up(settings: &AgentSettings) -> Result<()> {
     let deadline = Instant::now() + DEVICE_TIMEOUT;
     let plan = loop {
-        match plan(&settings.networks, &interfaces(Path::new(INTERFACES))) {
+        match plan(&settings.networks, &list_interfaces(Path::new(INTERFACES))) {
             // The kernel may not have found the interface yet.
             Err(_) if Instant::now() < deadline => thread::sleep(POLL_PAUSE),
             result => break result?,
@@ -54,7 +54,7 @@ pub(super) fn set_up(settings: &AgentSettings) -> Result<()> {
 }
 
 /// Returns the interfaces by their MAC addresses, without the loopback.
-fn interfaces(directory: &Path) -> BTreeMap<String, String> {
+fn list_interfaces(directory: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {

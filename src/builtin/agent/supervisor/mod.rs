@@ -45,6 +45,7 @@ struct Shared {
     change: Condvar,
 }
 
+/// All services, and the state of the `stop` action.
 #[derive(Default)]
 struct SupervisorState {
     services: Vec<Service>,
@@ -191,7 +192,7 @@ impl Supervisor {
                 if let Phase::Up { process, detection_time } = service.phase {
                     let seconds = detection_time.elapsed().as_secs();
                     entry["uptime"] = json!({"secs": seconds});
-                    if let Some((kb, ticks)) = proc::usage(process.pid) {
+                    if let Some((kb, ticks)) = proc::read_usage(process.pid) {
                         entry["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
                         // This is the average since the start. A second has 100 clock ticks, so the unit is
                         // percent.
@@ -305,7 +306,7 @@ impl Supervisor {
                 let Some(service) = state.services.iter_mut().find(|s| s.spec.name == name) else {
                     return Ok(None);
                 };
-                if let Some(process) = proc::in_pidfile(&service.spec.pidfile) {
+                if let Some(process) = proc::find_in_pidfile(&service.spec.pidfile) {
                     return Ok(Some(process));
                 }
                 service.is_starting()

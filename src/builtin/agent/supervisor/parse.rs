@@ -40,6 +40,7 @@ pub(super) struct Program {
     pub timeout: Duration,
 }
 
+/// A word or a quoted string of a monit file, with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Token {
     text: String,
@@ -49,12 +50,12 @@ struct Token {
 
 /// Parses one control file. `source` is its name for errors.
 pub(super) fn parse(text: &str, source: &str) -> Result<Vec<ProcessSpec>> {
-    Parser { tokens: tokens(text, source)?, next: 0, source }.file()
+    Parser { tokens: split_into_tokens(text, source)?, next: 0, source }.parse_file()
 }
 
 /// Splits a monit file into words and quoted strings, with their lines. `=`, `,` and comments are only
 /// separators.
-fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
+fn split_into_tokens(text: &str, source: &str) -> Result<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut line = 1;
     let mut rest = text.chars().peekable();
@@ -98,6 +99,7 @@ fn tokens(text: &str, source: &str) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
+/// The tokens of a monit file, and the index of the next one.
 struct Parser<'a> {
     tokens: Vec<Token>,
     next: usize,
@@ -106,19 +108,19 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     /// Reads the checks of a monit file. Statements without an effect on processes are skipped.
-    fn file(mut self) -> Result<Vec<ProcessSpec>> {
+    fn parse_file(mut self) -> Result<Vec<ProcessSpec>> {
         let mut processes: Vec<ProcessSpec> = Vec::new();
         // `None` before the first check, and inside a check that is ignored.
         let mut current: Option<ProcessSpec> = None;
-        while let Some(token) = self.take() {
+        while let Some(token) = self.take_token() {
             let word = if token.is_quoted { String::new() } else { token.text.to_ascii_lowercase() };
             match word.as_str() {
                 "check" => {
                     processes.extend(current.take());
-                    current = self.check(token.line)?;
+                    current = self.parse_check(token.line)?;
                 }
                 "start" | "stop" | "restart" if self.peek_is(&["program"]) => {
-                    let program = self.program()?;
+                    let program = self.parse_program()?;
                     match (&mut current, word.as_str()) {
                         (Some(process), "start") => process.start = Some(program),
                         (Some(process), "stop") => process.stop = Some(program),
@@ -127,13 +129,13 @@ impl Parser<'_> {
                 }
                 "depends" => {
                     self.skip(&["on"]);
-                    let names = self.names();
+                    let names = self.take_names();
                     if let Some(process) = &mut current {
                         process.depends.extend(names);
                     }
                 }
                 "group" => {
-                    let _ = self.word(token.line, "the group")?;
+                    let _ = self.take_word(token.line, "the group")?;
                 }
                 "if" => {
                     self.log_ignored(&token);
@@ -146,9 +148,9 @@ impl Parser<'_> {
         Ok(processes)
     }
 
-    fn check(&mut self, line: usize) -> Result<Option<ProcessSpec>> {
-        let kind = self.word(line, "the type of the check")?;
-        let name = self.word(line, "the name of the check")?;
+    fn parse_check(&mut self, line: usize) -> Result<Option<ProcessSpec>> {
+        let kind = self.take_word(line, "the type of the check")?;
+        let name = self.take_word(line, "the name of the check")?;
         if !kind.eq_ignore_ascii_case("process") {
             tracing::info!(file = self.source, line, kind, name, "check ignored");
             return Ok(None);
@@ -158,7 +160,7 @@ impl Parser<'_> {
             return Err(self.syntax_error(line, &format!("process '{name}' has no pidfile")));
         }
         self.next += 1;
-        let pidfile = PathBuf::from(self.word(line, "the path of the pidfile")?);
+        let pidfile = PathBuf::from(self.take_word(line, "the path of the pidfile")?);
         if !pidfile.is_absolute() {
             let pidfile = pidfile.display();
             return Err(self.syntax_error(
@@ -170,10 +172,10 @@ impl Parser<'_> {
     }
 
     /// Reads the command of `start program` or `stop program`, and the user, group and timeout after it.
-    fn program(&mut self) -> Result<Program> {
+    fn parse_program(&mut self) -> Result<Program> {
         let line = self.tokens[self.next].line;
         self.next += 1;
-        let text = self.word(line, "the program")?;
+        let text = self.take_word(line, "the program")?;
         let command =
             split(&text).ok_or_else(|| self.syntax_error(line, "a quoted argument has no closing quote"))?;
         if command.is_empty() {
@@ -184,13 +186,13 @@ impl Parser<'_> {
             self.skip(&["as", "and", "with", "using"]);
             if self.peek_is(&["uid"]) {
                 self.next += 1;
-                program.user = Some(self.word(line, "the user")?);
+                program.user = Some(self.take_word(line, "the user")?);
             } else if self.peek_is(&["gid"]) {
                 self.next += 1;
-                program.group = Some(self.word(line, "the group")?);
+                program.group = Some(self.take_word(line, "the group")?);
             } else if self.peek_is(&["timeout"]) {
                 self.next += 1;
-                let count = self.word(line, "the timeout")?;
+                let count = self.take_word(line, "the timeout")?;
                 let seconds: u64 = count
                     .parse()
                     .map_err(|_| self.syntax_error(line, &format!("'{count}' is not a number of seconds")))?;
@@ -207,7 +209,7 @@ impl Parser<'_> {
     /// Skips the rest of an `if` rule, because its words could otherwise be taken for statements.
     fn skip_rule(&mut self) {
         loop {
-            while let Some(token) = self.take() {
+            while let Some(token) = self.take_token() {
                 if !token.is_quoted && token.text.eq_ignore_ascii_case("then") {
                     break;
                 }
@@ -216,7 +218,7 @@ impl Parser<'_> {
                     return;
                 }
             }
-            if self.take().is_some_and(|action| action.text.eq_ignore_ascii_case("exec")) {
+            if self.take_token().is_some_and(|action| action.text.eq_ignore_ascii_case("exec")) {
                 self.next += 1;
                 while self.peek_is(&["as", "and", "uid", "gid"]) {
                     let names_user = self.peek_is(&["uid", "gid"]);
@@ -229,26 +231,26 @@ impl Parser<'_> {
         }
     }
 
-    fn names(&mut self) -> Vec<String> {
+    fn take_names(&mut self) -> Vec<String> {
         const STATEMENTS: [&str; 13] = [
             "check", "start", "stop", "restart", "depends", "group", "if", "mode", "every", "alert",
             "noalert", "set", "include",
         ];
         let mut names = Vec::new();
         while self.next < self.tokens.len() && !self.peek_is(&STATEMENTS) {
-            names.extend(self.take().map(|token| token.text));
+            names.extend(self.take_token().map(|token| token.text));
         }
         names
     }
 
-    fn take(&mut self) -> Option<Token> {
+    fn take_token(&mut self) -> Option<Token> {
         let token = self.tokens.get(self.next).cloned();
         self.next += 1;
         token
     }
 
-    fn word(&mut self, line: usize, name: &str) -> Result<String> {
-        self.take()
+    fn take_word(&mut self, line: usize, name: &str) -> Result<String> {
+        self.take_token()
             .map(|token| token.text)
             .ok_or_else(|| self.syntax_error(line, &format!("{name} is missing")))
     }

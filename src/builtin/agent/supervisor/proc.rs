@@ -13,7 +13,7 @@ pub(crate) struct SupervisedProcess {
 }
 
 /// Returns the process in a pid file, if it runs.
-pub(super) fn in_pidfile(path: &Path) -> Option<SupervisedProcess> {
+pub(super) fn find_in_pidfile(path: &Path) -> Option<SupervisedProcess> {
     // A pid file has one number, so only its beginning is read.
     let text = read_start(path, 64)?;
     let pid: i32 = text.split_whitespace().next()?.parse().ok()?;
@@ -30,7 +30,7 @@ pub(crate) fn find(pid: i32) -> Option<SupervisedProcess> {
 }
 
 /// Returns the resident memory in KiB and the processor time in clock ticks.
-pub(super) fn usage(pid: i32) -> Option<(u64, u64)> {
+pub(super) fn read_usage(pid: i32) -> Option<(u64, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
@@ -66,7 +66,7 @@ mod tests {
     fn zombies_and_reaped_processes_do_not_run() {
         let own_pid = i32::try_from(std::process::id()).unwrap();
         assert_eq!(find(own_pid).unwrap().pid, own_pid);
-        assert!(usage(own_pid).unwrap().0 > 0);
+        assert!(read_usage(own_pid).unwrap().0 > 0);
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         // The process has ended, but is not reaped.
@@ -83,10 +83,10 @@ mod tests {
         let file = directory.path().join("pid");
         for text in ["", "x", "-1", "0", "99999999999", "4194999\n"] {
             fs::write(&file, text).unwrap();
-            assert_eq!(in_pidfile(&file), None, "{text:?}");
+            assert_eq!(find_in_pidfile(&file), None, "{text:?}");
         }
         fs::write(&file, format!("{}\n", std::process::id())).unwrap();
-        assert!(in_pidfile(&file).is_some());
-        assert_eq!(in_pidfile(directory.path()), None);
+        assert!(find_in_pidfile(&file).is_some());
+        assert_eq!(find_in_pidfile(directory.path()), None);
     }
 }

@@ -106,7 +106,7 @@ impl Service {
         if !self.is_monitored {
             return;
         }
-        let process_in_pidfile = proc::in_pidfile(&self.spec.pidfile);
+        let process_in_pidfile = proc::find_in_pidfile(&self.spec.pidfile);
         let phase = self.phase.clone();
         match (phase, process_in_pidfile) {
             (Phase::Up { process, detection_time }, Some(running_process)) if process == running_process => {

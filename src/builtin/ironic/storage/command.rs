@@ -34,6 +34,7 @@ pub(super) struct Command {
     settings: CommandSettings,
 }
 
+/// A request to the program, on its standard input.
 #[derive(Serialize)]
 struct Request<'a> {
     version: u64,

@@ -127,7 +127,7 @@ impl Tgt {
     }
 
     /// Returns the numbers and names of all targets of tgtd.
-    fn targets(&self) -> CpiResult<Vec<(u32, String)>> {
+    fn list_targets(&self) -> CpiResult<Vec<(u32, String)>> {
         let text = self.run_tgtadm("listing the targets", &["--mode", "target", "--op", "show"])?;
         Ok(parse_targets(&text))
     }
@@ -136,7 +136,7 @@ impl Tgt {
     fn delete_target(&self, volume: &VolumeName) -> CpiResult<()> {
         let (name, action) = (self.iqn(volume), format!("withdrawing the export of volume '{volume}'"));
         durable::remove_durably(&self.conf(volume)).map_err(|error| CpiFailure::io(&action, error))?;
-        for (number, _) in self.targets()?.into_iter().filter(|(_, target_name)| *target_name == name) {
+        for (number, _) in self.list_targets()?.into_iter().filter(|(_, target_name)| *target_name == name) {
             let number = number.to_string();
             // `--force` also ends the sessions of initiators.
             self.run_tgtadm(&action, &["--mode", "target", "--op", "delete", "--force", "--tid", &number])?;
@@ -153,7 +153,7 @@ impl Tgt {
     fn create_target(&self, volume: &VolumeName, initiators: &[String], login: &Login) -> CpiResult<()> {
         let action = format!("exporting volume '{volume}'");
         let (name, path) = (self.iqn(volume), self.path(volume));
-        let number = self.targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
+        let number = self.list_targets()?.iter().map(|(number, _)| number + 1).max().unwrap_or(1).to_string();
         let target = |operation: &[&str]| {
             self.run_tgtadm(&action, &[&["--mode", "target", "--tid", &number], operation].concat())
         };

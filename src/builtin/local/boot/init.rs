@@ -42,8 +42,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Builds the VM's file system, starts the agent, and supervises it until the VM is shut down.
 pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> {
     umask(Mode::from_raw_mode(0o022));
-    let (settings, path) =
-        settings(vm_directory).map_err(|error| format!("reading the agent's settings failed: {error}"))?;
+    let (settings, path) = read_settings(vm_directory)
+        .map_err(|error| format!("reading the agent's settings failed: {error}"))?;
     // The first stage is still in the old mount namespace, where it reads `/proc` to identify this
     // process. So the root of the old namespace must not change.
     unshare(UnshareFlags::NEWNS).map_err(|errno| format!("creating a mount namespace failed: {errno}"))?;
@@ -67,7 +67,7 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
 
 /// Returns the settings, or the user data with the address of the registry, and the path where the agent
 /// expects them.
-fn settings(vm_directory: &Path) -> io::Result<(Vec<u8>, &'static str)> {
+fn read_settings(vm_directory: &Path) -> io::Result<(Vec<u8>, &'static str)> {
     match fs::read(vm_directory.join(USER_DATA)) {
         Ok(data) => Ok((data, AGENT_USER_DATA)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -176,7 +176,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
         let timeout =
             restart_time.map(|restart_time: Instant| restart_time.saturating_duration_since(Instant::now()));
         let is_terminated = events.wait(timeout)?;
-        while let Reaped::One(pid) = reap()? {
+        while let ReapResult::One(pid) = reap()? {
             if agent != Some(pid) {
                 continue;
             }
@@ -227,7 +227,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     }
     while agent.is_some() && !remaining().is_zero() {
         events.wait(Some(remaining()))?;
-        while let Reaped::One(pid) = reap()? {
+        while let ReapResult::One(pid) = reap()? {
             agent = agent.filter(|agent| *agent != pid);
         }
     }
@@ -235,9 +235,9 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
     ignore_ended_process(kill_process_group(Pid::INIT, Signal::TERM))?;
     while !remaining().is_zero() {
         match reap()? {
-            Reaped::One(_) => {}
-            Reaped::NoneLeft => break,
-            Reaped::NoneYet => {
+            ReapResult::One(_) => {}
+            ReapResult::NoneLeft => break,
+            ReapResult::NoneYet => {
                 events.wait(Some(remaining()))?;
             }
         }
@@ -254,18 +254,18 @@ fn ignore_ended_process(result: Result<(), Errno>) -> io::Result<()> {
 }
 
 /// The result of [`reap`].
-enum Reaped {
+enum ReapResult {
     One(Pid),
     NoneYet,
     NoneLeft,
 }
 
 /// Reaps one child that has ended, if any.
-fn reap() -> io::Result<Reaped> {
+fn reap() -> io::Result<ReapResult> {
     match wait(WaitOptions::NOHANG) {
-        Ok(Some((pid, _))) => Ok(Reaped::One(pid)),
-        Ok(None) => Ok(Reaped::NoneYet),
-        Err(Errno::CHILD) => Ok(Reaped::NoneLeft),
+        Ok(Some((pid, _))) => Ok(ReapResult::One(pid)),
+        Ok(None) => Ok(ReapResult::NoneYet),
+        Err(Errno::CHILD) => Ok(ReapResult::NoneLeft),
         Err(errno) => Err(errno.into()),
     }
 }

@@ -84,6 +84,7 @@ pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String
     Ok(notes)
 }
 
+/// The directories of the file system that is built.
 struct RootTree {
     /// The directory with the VM's own files.
     own_files: PathBuf,
@@ -134,7 +135,7 @@ impl RootTree {
         if name == "etc" {
             self.add_vcap(&host).map_err(|error| format!("adding the user 'vcap' failed: {error}"))?;
         }
-        match self.overlay(&host, name, &target) {
+        match self.mount_overlay(&host, name, &target) {
             Ok(()) => Ok(None),
             Err(_) if name == "etc" => {
                 notes.push("overlayfs does not work here: the VM has a copy of the host's /etc".to_owned());
@@ -173,7 +174,7 @@ impl RootTree {
     }
 
     /// Mounts an overlay of the VM's own files above the host's.
-    fn overlay(&self, host: &Path, name: &str, target: &Path) -> Result<(), String> {
+    fn mount_overlay(&self, host: &Path, name: &str, target: &Path) -> Result<(), String> {
         let work = self.work.join(name);
         fs::create_dir_all(&work).map_err(|error| error.to_string())?;
         let mut options = Vec::new();

@@ -53,18 +53,21 @@ struct SavedConfig {
     targets: Vec<LioTarget>,
 }
 
+/// A device that targets can export.
 #[derive(Deserialize)]
 struct Backstore {
     plugin: String,
     name: String,
 }
 
+/// A target with its portal groups.
 #[derive(Deserialize)]
 struct LioTarget {
     wwn: String,
     tpgs: Vec<PortalGroup>,
 }
 
+/// A portal group of a target: its devices, the initiators that may log in, and its addresses.
 #[derive(Deserialize)]
 struct PortalGroup {
     #[serde(rename = "enable")]
@@ -75,12 +78,14 @@ struct PortalGroup {
     portals: Vec<Portal>,
 }
 
+/// A device of a portal group.
 #[derive(Deserialize)]
 struct Lun {
     index: u64,
     storage_object: String,
 }
 
+/// An initiator that may log in, with its login and the devices that it sees.
 #[derive(Deserialize)]
 struct Acl {
     node_wwn: String,
@@ -89,12 +94,14 @@ struct Acl {
     mapped_luns: Vec<MappedLun>,
 }
 
+/// A device that an initiator sees: its number for the initiator, and that in the portal group.
 #[derive(Deserialize)]
 struct MappedLun {
     index: u64,
     tpg_lun: u64,
 }
 
+/// An address of a portal group.
 #[derive(Deserialize)]
 struct Portal {
     ip_address: String,

@@ -68,7 +68,8 @@ impl Lvm {
         };
         let file =
             lock().map_err(|error| CpiFailure::io(format_args!("locking '{}'", path.display()), error))?;
-        for partial_volume in self.volumes.names()?.iter().filter(|name| name.ends_with(PARTIAL_SUFFIX)) {
+        for partial_volume in self.volumes.list_names()?.iter().filter(|name| name.ends_with(PARTIAL_SUFFIX))
+        {
             self.volumes.remove(partial_volume)?;
         }
         Ok(file)

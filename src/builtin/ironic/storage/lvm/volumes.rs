@@ -43,7 +43,7 @@ impl Volumes {
     }
 
     /// Returns the names of all volumes of the group, including those that this CPI did not create.
-    pub(super) fn names(&self) -> CpiResult<Vec<String>> {
+    pub(super) fn list_names(&self) -> CpiResult<Vec<String>> {
         Ok(self.list()?.into_iter().map(|(name, _)| name).collect())
     }
 
@@ -56,7 +56,7 @@ impl Volumes {
         let action = format!("listing the volumes of '{}'", self.group);
         let shape = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " "];
         let columns = ["--options", "lv_name,lv_size", &self.group];
-        let text = self.lvm("lvs", &action, &[&shape[..], &columns].concat())?;
+        let text = self.run_lvm("lvs", &action, &[&shape[..], &columns].concat())?;
         parse(&text).ok_or_else(|| {
             CpiFailure::cloud(format!(
                 "{action} failed: the output of lvs is not lines of name and size in bytes"
@@ -69,7 +69,7 @@ impl Volumes {
         let size = format!("{mib}m");
         let kind = ["--yes", "--type", "thin", "--thinpool", &self.pool, "--virtualsize", &size];
         let name_arguments = ["--name", name, &self.group];
-        self.lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &name_arguments].concat())
+        self.run_lvm("lvcreate", &format!("creating volume '{name}'"), &[&kind[..], &name_arguments].concat())
             .map(drop)
     }
 
@@ -79,18 +79,18 @@ impl Volumes {
         let kind = ["--yes", "--snapshot", "--setactivationskip", "n", "--name", target];
         let origin = self.path(source);
         let action = format!("copying volume '{source}'");
-        self.lvm("lvcreate", &action, &[&kind[..], &[&origin]].concat()).map(drop)
+        self.run_lvm("lvcreate", &action, &[&kind[..], &[&origin]].concat()).map(drop)
     }
 
     /// Grows a volume to `mib` MiB. Fails if it has that size or more.
     pub(super) fn extend(&self, name: &str, mib: u64) -> CpiResult<()> {
         let action = format!("growing volume '{name}'");
-        self.lvm("lvextend", &action, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
+        self.run_lvm("lvextend", &action, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
     /// Renames a volume.
     pub(super) fn rename(&self, old_name: &str, new_name: &str) -> CpiResult<()> {
-        self.lvm(
+        self.run_lvm(
             "lvrename",
             &format!("renaming volume '{old_name}' to '{new_name}'"),
             &[&self.group, old_name, new_name],
@@ -101,14 +101,14 @@ impl Volumes {
     /// Deletes a volume.
     pub(super) fn remove(&self, name: &str) -> CpiResult<()> {
         let action = format!("deleting volume '{name}'");
-        self.lvm("lvremove", &action, &["--yes", "--force", &self.path(name)]).map(drop)
+        self.run_lvm("lvremove", &action, &["--yes", "--force", &self.path(name)]).map(drop)
     }
 
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.group)
     }
 
-    fn lvm(&self, program: &str, action: &str, arguments: &[&str]) -> CpiResult<String> {
+    fn run_lvm(&self, program: &str, action: &str, arguments: &[&str]) -> CpiResult<String> {
         let mut command = Command::new(program);
         // Without this, a warning about open files of the caller would be quoted as the reason of a failure.
         command.env("LVM_SUPPRESS_FD_WARNINGS", "1").env("LC_ALL", "C");
