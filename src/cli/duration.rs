@@ -51,10 +51,10 @@ fn parse_sum(text: &str) -> Result<Duration, String> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     loop {
-        let digits = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, after) = rest.split_at(digits);
-        let next = after.find(|character: char| character.is_ascii_digit());
-        let (unit, after) = after.split_at(next.unwrap_or(after.len()));
+        let digit_count = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digit_count);
+        let unit_length = after.find(|character: char| character.is_ascii_digit());
+        let (unit, after) = after.split_at(unit_length.unwrap_or(after.len()));
         let number: u64 = number.parse().map_err(|_| expected_format())?;
         let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected_format)?;
         // A number that overflows exceeds every limit.

@@ -60,8 +60,8 @@ pub(super) static COMPLETED_WORD: Variable = Variable::new("_CLAP_COMPLETE_INDEX
 
 /// The variable of the home directory, which the standard library reads.
 static HOME: Variable = Variable::new("HOME", "Home directory; that of the password database by default");
-/// Variables that `cli` passes on to other crates. Only they give them a meaning.
-static PASSED_ON: [Variable; 7] = [
+/// Variables that `cli` only passes on to other crates, which give them a meaning.
+static PASSED_VARIABLES: [Variable; 7] = [
     Variable::new(
         "BOSH_ALL_PROXY",
         "Proxy for downloads, buckets and the agent, socks5:// or ssh+socks5://; sets --gw-socks5",
@@ -78,7 +78,7 @@ static PASSED_ON: [Variable; 7] = [
 pub fn variables() -> impl Iterator<Item = &'static Variable> {
     let files = [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
     let other_variables = [&TMPDIR, &SUDO_UID, &PAGER, &NO_COLOR, &TERM];
-    files.into_iter().chain(other_variables).chain(&LOCALE).chain(&PASSED_ON)
+    files.into_iter().chain(other_variables).chain(&LOCALE).chain(&PASSED_VARIABLES)
 }
 
 /// A base directory of the XDG specification, according to which relative values are ignored.

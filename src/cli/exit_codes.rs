@@ -137,7 +137,7 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
 
 /// The commands that ask questions of their own, besides those with `--power-off`. A problem that remains
 /// after the questions of `cloud-check` has another exit code.
-const ASKING: CommandNames = &[
+const ASKING_COMMANDS: CommandNames = &[
     "baremetal node delete",
     "baremetal node undeploy",
     "create-env",
@@ -177,7 +177,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let narrow_meanings =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
     let interrupt_code = (!has_option("wait-for-lock")).then_some(("130, 143", INTERRUPT_MEANING));
-    let usage_code = match (is_one_of(ASKING) || has_option("power-off"), has_option("env-file")) {
+    let usage_code = match (is_one_of(ASKING_COMMANDS) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
         (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
         (false, false) => Some(("2", "the command line is wrong")),
@@ -209,7 +209,7 @@ mod tests {
         let mut names: Vec<&str> =
             NARROW_MEANINGS.iter().flat_map(|(commands, _)| commands.names()).collect();
         names.extend(OWN_EXIT_CODES.iter().flat_map(|(names, _)| *names));
-        names.extend(ASKING);
+        names.extend(ASKING_COMMANDS);
         for name in names {
             assert!(command_leaves.iter().any(|(path, _)| is_in(&[name], path)), "{name}");
         }

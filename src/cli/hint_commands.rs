@@ -26,7 +26,8 @@ const STORE: &str = "STORE";
 /// Stands in hints for the words of this command line. Options may follow.
 const SAME_COMMAND: &str = "SAME-COMMAND";
 
-/// The options of a hint that stand beside the same option of the command line. Others replace it.
+/// The options that a hint adds to the same options of the command line. Other options of a hint replace
+/// them.
 const REPEATABLE: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
 
 /// The options that select an environment, by the id of the argument.
@@ -53,7 +54,7 @@ pub(super) struct EnvironmentWords {
     manifest: Option<String>,
     /// Pairs of long option and value.
     options: Vec<(&'static str, String)>,
-    /// The same for global options.
+    /// Pairs of long option and value, for global options.
     global_options: Vec<(&'static str, String)>,
     /// True if an env file that was found names the manifest.
     is_manifest_named: bool,

@@ -172,10 +172,11 @@ fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
     match (&recorded_run.record.end, recorded_run.outcome) {
         (Some(end), _) => {
             let mut lines = end.summary.lines().filter(|line| !line.is_empty());
-            let first = lines.next();
+            let first_line = lines.next();
             // An error that announces a list has its first item in the next line.
-            let second = first.filter(|line| line.ends_with(':')).and(lines.next());
-            let summary = first.into_iter().chain(second.map(str::trim)).collect::<Vec<_>>().join(" ");
+            let second_line = first_line.filter(|line| line.ends_with(':')).and(lines.next());
+            let summary =
+                first_line.into_iter().chain(second_line.map(str::trim)).collect::<Vec<_>>().join(" ");
             (!summary.is_empty()).then(|| base::text::clean(&summary).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", recorded_run.record.pid)),

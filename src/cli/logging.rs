@@ -127,7 +127,7 @@ impl FormatTime for Seconds {
     }
 }
 
-/// The place to which log lines go.
+/// The destination of log lines.
 #[derive(Clone)]
 enum LogTarget {
     RunLog(RunLog),

@@ -148,8 +148,8 @@ pub(super) fn takes_bosh_json(path: &str) -> bool {
     is_in(BOSH_JSON, path)
 }
 
-/// The options that have no effect on some commands, by the ids of their arguments, with the commands on
-/// which they have one. The other commands accept them all the same.
+/// The options that have no effect on some commands, by the ids of their arguments, and the commands on which
+/// they have an effect. The other commands accept and ignore them.
 const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 12] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE])),

@@ -21,9 +21,9 @@ const PRIVATE_KEY: &str = "PRIVATE KEY";
 /// The starts of public keys that sign.
 const KEY_TYPES: [&str; 2] = ["ssh-", "ecdsa-"];
 
-/// The place of a shared cache.
+/// The location of a shared cache.
 #[derive(Debug)]
-enum Place {
+enum CacheLocation {
     Directory(PathBuf),
     Bucket(BucketPrefix),
 }
@@ -42,11 +42,11 @@ pub(super) fn open(
         }
         return Ok(SharedCache::for_keys(trusted_keys));
     };
-    let place = parse_place(url)?;
+    let location = parse_location(url)?;
     let settings = SharedCacheSettings {
         url: url.trim_end_matches('/').to_owned(),
-        needs_network: matches!(place, Place::Bucket(_)),
-        open: opener(place, globals.cache_write, redactor),
+        needs_network: matches!(location, CacheLocation::Bucket(_)),
+        open: opener(location, globals.cache_write, redactor),
         may_upload: globals.cache_write,
         signing_key: if globals.cache_write { load_signing_key(globals)? } else { None },
         reporter: reporter.clone(),
@@ -67,7 +67,7 @@ pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc
         Error::usage("no shared cache is given").with_hint("name its URL with --cache, or in MONOPILE_CACHE")
     })?;
     // A signal ends the process itself.
-    opener(parse_place(url)?, false, redactor)(Arc::new(|| Ok(())))
+    opener(parse_location(url)?, false, redactor)(Arc::new(|| Ok(())))
 }
 
 /// Returns the key that signs compiled packages, if one is named.
@@ -83,7 +83,7 @@ pub(super) fn load_trusted_keys(globals: &Globals) -> Result<Vec<VerifyingKey>> 
     Ok(keys.collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn parse_place(url: &str) -> Result<Place> {
+fn parse_location(url: &str) -> Result<CacheLocation> {
     let url_error = |why: &str| {
         Error::usage(format!("'{url}' (--cache) is not the URL of a cache: {why}")).with_hint(
             "name a bucket or a directory: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
@@ -91,11 +91,11 @@ fn parse_place(url: &str) -> Result<Place> {
         )
     };
     match url.split_once("://") {
-        Some(("file", path)) if Path::new(path).is_absolute() => Ok(Place::Directory(path.into())),
+        Some(("file", path)) if Path::new(path).is_absolute() => Ok(CacheLocation::Directory(path.into())),
         Some(("file", _)) => Err(url_error("the path of a directory must begin with '/'")),
         Some(("s3" | "gs" | "az", "")) => Err(url_error("it names no bucket")),
         Some(("s3" | "gs" | "az", _)) => BucketPrefix::parse(url)
-            .map(Place::Bucket)
+            .map(CacheLocation::Bucket)
             .map_err(|error| url_error("it cannot be used").with_source(error)),
         Some((scheme, _)) => {
             Err(url_error(&format!("the scheme must be s3, gs, az or file, not '{scheme}'")))
@@ -104,12 +104,12 @@ fn parse_place(url: &str) -> Result<Place> {
     }
 }
 
-fn opener(place: Place, is_written: bool, redactor: &Redactor) -> OpenStorage {
+fn opener(location: CacheLocation, is_written: bool, redactor: &Redactor) -> OpenStorage {
     let redactor = redactor.clone();
     Box::new(move |interrupt_check| -> Result<Arc<dyn SharedStorage>> {
-        Ok(match &place {
-            Place::Directory(root) => Arc::new(SharedDirectory::new(root, is_written)),
-            Place::Bucket(prefix) => {
+        Ok(match &location {
+            CacheLocation::Directory(root) => Arc::new(SharedDirectory::new(root, is_written)),
+            CacheLocation::Bucket(prefix) => {
                 Arc::new(SharedBucket::open(prefix, &paths::env_vars(), interrupt_check, &redactor)?)
             }
         })
@@ -178,11 +178,10 @@ mod tests {
 
     #[test]
     fn urls_name_buckets_and_directories() {
-        assert!(
-            matches!(parse_place("file:///a/b"), Ok(Place::Directory(path)) if path == Path::new("/a/b"))
-        );
+        let location = parse_location("file:///a/b").unwrap();
+        assert!(matches!(location, CacheLocation::Directory(path) if path == Path::new("/a/b")));
         for url in ["s3://b", "s3://b/", "gs://b/a/b", "az://c/p/"] {
-            assert!(matches!(parse_place(url), Ok(Place::Bucket(_))), "{url}");
+            assert!(matches!(parse_location(url), Ok(CacheLocation::Bucket(_))), "{url}");
         }
         for (url, part) in [
             ("file://cache", "must begin with '/'"),
@@ -192,7 +191,7 @@ mod tests {
             ("s3:///a", "not the name of a bucket"),
             ("s3://b/a//b", "cannot be used"),
         ] {
-            let error = parse_place(url).unwrap_err();
+            let error = parse_location(url).unwrap_err();
             assert!(error.chain().join(": ").contains(part), "{url}: {error:?}");
             assert!(error.hints()[0].contains("file:///DIRECTORY"), "{url}");
         }

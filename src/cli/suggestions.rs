@@ -1,4 +1,4 @@
-//! Hints for a wrong command line, in the place of those of clap.
+//! Hints for a wrong command line, which replace clap's.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -38,7 +38,7 @@ const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
 /// Options that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
-/// Replaces the suggestions of an error by the one that helps, if any. `command` is the one that the command
+/// Replaces clap's suggestions in an error by a better one, if any. `command` is the command that the command
 /// line names.
 pub(super) fn replace_suggestions(mut error: clap::Error, command: &Command) -> clap::Error {
     let hint = match error.kind() {
@@ -87,7 +87,7 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Names the command for a word that is none.
+/// Suggests a command in place of an unknown one.
 fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let given_word = text(error, ContextKind::InvalidSubcommand)?;
     if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == given_word) {
@@ -105,7 +105,8 @@ fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
     synonym.or_else(|| nearest(given_word, names.iter().copied())).map(question).or_else(list)
 }
 
-/// Names the option for one that the command does not have. Hidden options have no effect or another name.
+/// Suggests an option in place of an unknown one. Hidden options are not suggested, because they have no
+/// effect or another name.
 fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let given_option = text(error, ContextKind::InvalidArg)?;
     let visible_args = || command.get_arguments().filter(|arg| !arg.is_hide_set());
@@ -148,7 +149,7 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     }
 }
 
-/// Names the commands that have an option, for one that the command does not have.
+/// Names other commands that have the unknown option.
 fn other_commands_hint(given_option: &str, is_option: &dyn Fn(&Arg) -> bool) -> Option<String> {
     let grammar = grammar::for_all_commands();
     let leaves = scope::command_leaves(&grammar).into_iter().filter(|(_, command)| {
@@ -202,7 +203,7 @@ fn is_manifest_option(word: &str) -> bool {
     })
 }
 
-/// Names the value for one that the option does not have. The guesses of clap are too bold.
+/// Suggests a value in place of one that the option does not take. The guesses of clap are too bold.
 fn value_hint(error: &clap::Error) -> Option<String> {
     let given_value = text(error, ContextKind::InvalidValue)?;
     let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };

@@ -12,7 +12,7 @@ const MIN_LAST_COLUMNS: usize = 30;
 /// The minimum width of a value beside its label.
 const MIN_VALUE_COLUMNS: usize = 10;
 /// The minimum number of columns above the details of a row.
-const MIN_COLUMNS_BESIDE: usize = 2;
+const MIN_COLUMNS_ABOVE_DETAILS: usize = 2;
 /// The text for a cell without a value.
 const EMPTY: &str = "-";
 
@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// Formats the first columns as a table, and the others below their row. Returns `None` if not even
-    /// [`MIN_COLUMNS_BESIDE`] columns fit.
+    /// [`MIN_COLUMNS_ABOVE_DETAILS`] columns fit.
     fn with_details_below(
         &self,
         header: &Vec<Vec<String>>,
@@ -152,7 +152,7 @@ impl Table {
     ) -> Option<String> {
         let details = self.details?;
         let all: Vec<&Vec<Vec<String>>> = std::iter::once(header).chain(rows).collect();
-        let counts = (MIN_COLUMNS_BESIDE..=details).rev();
+        let counts = (MIN_COLUMNS_ABOVE_DETAILS..=details).rev();
         let widths = counts.filter_map(|count| widths(&all, count, limit, false)).next()?;
         let mut text = align_row(header, &widths);
         for row in rows {

@@ -171,8 +171,8 @@ fn comparable_part(request: &Value, known_ids: &BTreeSet<String>) -> Value {
             }
         }
     }
-    let first = key.get_mut("arguments").and_then(|arguments| arguments.get_mut(0));
-    match (request.get("method").and_then(Value::as_str), first) {
+    let first_argument = key.get_mut("arguments").and_then(|arguments| arguments.get_mut(0));
+    match (request.get("method").and_then(Value::as_str), first_argument) {
         (Some("create_stemcell"), Some(Value::String(path))) => {
             if let Some((_, name)) = path.rsplit_once('/') {
                 *path = name.to_owned();

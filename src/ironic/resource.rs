@@ -72,16 +72,16 @@ impl Collection {
 pub struct ListOptions {
     /// Filters, such as `("node", "NAME")`.
     pub filters: Vec<(&'static str, String)>,
-    /// Return only objects with these values. The client compares them, because the server refuses such
+    /// The values that all returned objects have. The client compares them, because the server refuses these
     /// filters.
     pub matching: Vec<(&'static str, Value)>,
-    /// True to return all fields. Cannot be combined with `fields`.
+    /// True if the server returns all fields. Cannot be combined with `fields`.
     pub returns_all_fields: bool,
-    /// Return only these fields. If empty, the server chooses.
+    /// The names of the fields to return. If empty, the server chooses.
     pub fields: Vec<String>,
     /// The maximum number of objects to return, over all pages.
     pub limit: Option<usize>,
-    /// Return only objects after the one with this UUID.
+    /// The UUID of the object after which the list begins.
     pub marker: Option<String>,
     /// The fields to sort by, most significant first. The server sorts by one field of its own; otherwise the
     /// client reads all objects and sorts them, so they cannot be combined with `marker`.
@@ -218,13 +218,14 @@ impl Client {
             if count == 0 || answer.get("next").is_none_or(Value::is_null) {
                 return Ok(objects);
             }
-            let last = objects.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
-            let last =
-                last.ok_or_else(|| protocol_error("its list has an object without a `uuid`"))?.to_owned();
-            if marker.as_deref() == Some(last.as_str()) {
+            let last_uuid = objects.last().and_then(|object| object.get("uuid")).and_then(Value::as_str);
+            let last_uuid = last_uuid
+                .ok_or_else(|| protocol_error("its list has an object without a `uuid`"))?
+                .to_owned();
+            if marker.as_deref() == Some(last_uuid.as_str()) {
                 return Err(protocol_error("it repeats the page before it"));
             }
-            marker = Some(last);
+            marker = Some(last_uuid);
         }
     }
 

@@ -14,8 +14,8 @@ const MIN_BAR_COLUMNS: usize = 72;
 const MIN_LONG_BAR_COLUMNS: usize = 110;
 /// The minimum width of a name.
 const MIN_NAME_COLUMNS: usize = 16;
-/// The age after which a stage shows its log and usual duration.
-const DETAILS_AFTER: Duration = Duration::from_secs(1);
+/// The minimum age of a stage that shows its log and usual duration.
+const MIN_DETAILED_DURATION: Duration = Duration::from_secs(1);
 /// The number of milliseconds per frame of the spinner.
 const SPINNER_FRAME_MS: u128 = 100;
 
@@ -78,7 +78,7 @@ pub(super) fn lines(
 }
 
 fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
-    let is_old = now.duration_since(stage.start) >= DETAILS_AFTER;
+    let is_old = now.duration_since(stage.start) >= MIN_DETAILED_DURATION;
     stage.log.as_deref().filter(|log| is_old && !log.trim().is_empty())
 }
 
@@ -179,7 +179,7 @@ impl TerminalSpace {
 
 fn visible_usual_duration(stage: &RunningStage, now: Instant) -> Option<Duration> {
     stage.usual_duration.filter(|usual_duration| {
-        *usual_duration >= DETAILS_AFTER || now.duration_since(stage.start) >= DETAILS_AFTER
+        *usual_duration >= MIN_DETAILED_DURATION || now.duration_since(stage.start) >= MIN_DETAILED_DURATION
     })
 }
 

@@ -18,7 +18,7 @@ use base::events::{Event, Outcome, RunReport, Sink};
 /// A running stage that prints nothing for this long gets a line.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// The minimum usual duration that is shown at the start of a stage.
-const LONG_STAGE: Duration = Duration::from_secs(10);
+const LONG_STAGE_DURATION: Duration = Duration::from_secs(10);
 
 /// The renderer for logs.
 pub(super) struct Plain {
@@ -81,7 +81,7 @@ impl Inner {
         match event {
             Event::StageStarted { id, parent, name, usual_duration } => {
                 let stage = state.tree.start(*id, *parent, name, *usual_duration);
-                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE);
+                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE_DURATION);
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.print_stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
@@ -164,9 +164,9 @@ impl Inner {
     fn format_message(&self, label: Styled, text: &str) -> String {
         let text = base::text::clean(text);
         let mut lines = text.lines();
-        let first = label.and(format!(" {}", lines.next().unwrap_or_default()));
-        let all = std::iter::once(first).chain(lines.map(Styled::plain));
-        let lines: Vec<String> = all.flat_map(|line| self.fit(&line)).collect();
+        let first_line = label.and(format!(" {}", lines.next().unwrap_or_default()));
+        let all_lines = std::iter::once(first_line).chain(lines.map(Styled::plain));
+        let lines: Vec<String> = all_lines.flat_map(|line| self.fit(&line)).collect();
         format!("{}{}", self.time(), lines.join("\n"))
     }
 
@@ -181,7 +181,7 @@ impl Inner {
 
     /// Prints the summary before the result.
     fn print_report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
-        let shows_all = self.options.is_verbose || elapsed >= summary::LONG_RUN;
+        let shows_all = self.options.is_verbose || elapsed >= summary::LONG_RUN_DURATION;
         let lines = report.map(|report| summary::lines(report, exit_code, shows_all));
         for (line, _) in lines.unwrap_or_default() {
             self.output.print_out(&line.to_text(self.options.allows_color));

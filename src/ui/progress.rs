@@ -211,7 +211,7 @@ impl Progress {
         // Drop stages that did not end; nothing is drawn after this.
         drop(std::mem::take(&mut *self.state.lock()));
         self.bar.finish_and_clear();
-        let shows_all = self.options.is_verbose || *elapsed >= summary::LONG_RUN;
+        let shows_all = self.options.is_verbose || *elapsed >= summary::LONG_RUN_DURATION;
         let report = report.as_deref().map(|report| summary::lines(report, *exit_code, shows_all));
         let report = report.unwrap_or_default();
         self.print_lasting(&report, false);

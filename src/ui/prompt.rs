@@ -92,9 +92,9 @@ pub fn confirm_or(question: &str, interrupt_message: &'static str) -> Result<boo
 
 /// Returns the number of rows of a question with its answer. A word that is longer than a row is broken.
 fn rows(question: &str, columns: usize) -> usize {
-    let last = question.lines().count().saturating_sub(1);
+    let last_index = question.lines().count().saturating_sub(1);
     let row_counts = question.lines().enumerate().map(|(index, line)| {
-        let answer = if index == last { " [y/N] ".len() } else { 0 };
+        let answer = if index == last_index { " [y/N] ".len() } else { 0 };
         (line.chars().count() + answer).div_ceil(columns.max(1)).max(1)
     });
     row_counts.sum()

@@ -89,12 +89,12 @@ impl RunningStage {
     /// Returns the rate per second within the window.
     fn rate(&self, now: Instant) -> Option<u64> {
         let (amount_done, ..) = self.progress?;
-        let old = self
+        let old_sample = self
             .samples
             .iter()
             .rev()
             .find(|(sample_time, _)| now.duration_since(*sample_time) >= RATE_WINDOW);
-        let (sample_time, amount_before) = old.or(self.samples.front())?;
+        let (sample_time, amount_before) = old_sample.or(self.samples.front())?;
         let milliseconds = now.duration_since(*sample_time).as_millis();
         // A rate over less than half a second is not meaningful.
         (milliseconds > 500).then(|| {

@@ -7,8 +7,8 @@ use super::text::Color;
 use base::ErrorKind;
 use base::events::{FinishedStage, RunReport, StartedStep};
 
-/// Runs that take at least this long get the full summary.
-pub(super) const LONG_RUN: Duration = Duration::from_secs(60);
+/// The minimum duration of a run with the full summary.
+pub(super) const LONG_RUN_DURATION: Duration = Duration::from_secs(60);
 /// The most stages to list: the longest ones.
 const MAX_STAGES: usize = 12;
 /// The minimum duration of a listed stage.

@@ -133,8 +133,8 @@ pub(super) fn failure_lines(
     let mut push = |label: &str, color: Color, text: &str, indent: &str| {
         let text = clean(text);
         let mut parts = text.lines();
-        let first = parts.next().unwrap_or_default();
-        lines.push(Styled::plain(indent).colored(color, label).and(format!(" {first}")));
+        let first_line = parts.next().unwrap_or_default();
+        lines.push(Styled::plain(indent).colored(color, label).and(format!(" {first_line}")));
         lines.extend(parts.map(|part| Styled::plain(format!("{indent}  {part}"))));
     };
     for (depth, error) in errors.iter().enumerate() {

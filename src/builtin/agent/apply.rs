@@ -67,9 +67,9 @@ impl Agent {
 
     /// Unpacks the rendered templates of all jobs that are not installed.
     fn unpack_jobs(&self, spec: &Spec) -> Result<()> {
-        let missing: Vec<_> =
+        let missing_jobs: Vec<_> =
             spec.jobs().iter().filter(|job| !job_directory(&self.directories, spec, job).is_dir()).collect();
-        let (Some(archive), false) = (&spec.rendered_templates_archive, missing.is_empty()) else {
+        let (Some(archive), false) = (&spec.rendered_templates_archive, missing_jobs.is_empty()) else {
             return Ok(());
         };
         let file = self
@@ -79,7 +79,7 @@ impl Agent {
         let scratch = create_scratch(&self.directories.data_jobs())?;
         let jobs_directory = scratch.path().join("jobs");
         archive::unpack(file, "the rendered templates archive", &jobs_directory)?;
-        for job in missing {
+        for job in missing_jobs {
             let source = jobs_directory.join(&job.name);
             let target = job_directory(&self.directories, spec, job);
             if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {

@@ -197,14 +197,14 @@ fn parse_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskCon
         "drain" => {
             let kind: String = arguments.next()?;
             // Some clients pass `{}` instead of a spec.
-            let next: Option<Value> = arguments.next_or_default()?;
-            let next = match next {
+            let next_spec: Option<Value> = arguments.next_or_default()?;
+            let next_spec = match next_spec {
                 Some(Value::Object(map)) if !map.is_empty() => serde_json::from_value(Value::Object(map))
                     .map(Some)
                     .map_err(|error| Error::invalid("Unmarshalling action argument 2").with_source(error))?,
                 _ => None,
             };
-            exclusive_task(Box::new(move |agent, task| agent.drain(&kind, next, task)))
+            exclusive_task(Box::new(move |agent, task| agent.drain(&kind, next_spec, task)))
         }
         "stop" => exclusive_task(Box::new(|agent, task| {
             agent.supervisor.stop(task).context(|| "Stopping Monitored Services".to_owned())?;

@@ -127,7 +127,7 @@ pub(super) struct Links {
 /// A link of a package, with the number of compilations that hold it.
 struct HeldLink {
     target: PathBuf,
-    users: usize,
+    hold_count: usize,
     /// The previous target of the link, which is restored.
     previous_target: Option<PathBuf>,
 }
@@ -157,10 +157,10 @@ impl Links {
             let link = directories.packages().join(name);
             let entry = links_by_name.entry(name.clone()).or_insert_with(|| HeldLink {
                 target: target.clone(),
-                users: 0,
+                hold_count: 0,
                 previous_target: fs::read_link(&link).ok(),
             });
-            entry.users += 1;
+            entry.hold_count += 1;
             hold.names.push(name.clone());
             if let Err(error) = directories::replace_link(target, &link) {
                 drop(links_by_name);
@@ -177,8 +177,8 @@ impl Drop for PackageHold<'_> {
         let mut links_by_name = self.links.by_name.lock();
         for name in &self.names {
             let Some(entry) = links_by_name.get_mut(name) else { continue };
-            entry.users -= 1;
-            if entry.users == 0 {
+            entry.hold_count -= 1;
+            if entry.hold_count == 0 {
                 let link = self.directories.packages().join(name);
                 let result = match &entry.previous_target {
                     Some(target) if target.exists() => directories::replace_link(target, &link),

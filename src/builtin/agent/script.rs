@@ -66,11 +66,11 @@ impl Agent {
     }
 
     /// Stops restarting the jobs and runs their drain scripts.
-    pub(super) fn drain(&self, kind: &str, next: Option<Spec>, task: &TaskControl) -> Result<Value> {
-        let current = self.spec.get();
-        let call = match (kind, &next) {
-            ("shutdown", next) => DrainCall::shutdown(&current, next.as_ref()),
-            ("update", Some(next)) => DrainCall::update(&current, next),
+    pub(super) fn drain(&self, kind: &str, next_spec: Option<Spec>, task: &TaskControl) -> Result<Value> {
+        let current_spec = self.spec.get();
+        let call = match (kind, &next_spec) {
+            ("shutdown", next_spec) => DrainCall::for_shutdown(&current_spec, next_spec.as_ref()),
+            ("update", Some(next_spec)) => DrainCall::for_update(&current_spec, next_spec),
             ("update", None) => return Err(Error::invalid("Drain update requires new spec")),
             (other, _) => return Err(Error::invalid(format!("Unexpected call with drain type '{other}'"))),
         };
@@ -88,7 +88,7 @@ impl Agent {
             if seconds >= 0 {
                 return Ok(());
             }
-            call = call.check_status();
+            call = call.for_status_check();
         }
     }
 
@@ -180,29 +180,32 @@ struct DrainCall {
 }
 
 impl DrainCall {
-    fn shutdown(current: &Spec, next: Option<&Spec>) -> Self {
-        Self::new("job_shutdown", "hash_unchanged", Vec::new(), state(current), next.map(state))
+    fn for_shutdown(current_spec: &Spec, next_spec: Option<&Spec>) -> Self {
+        Self::new("job_shutdown", "hash_unchanged", Vec::new(), state(current_spec), next_spec.map(state))
     }
 
-    fn update(current: &Spec, next: &Spec) -> Self {
-        let job = if current.jobs().is_empty() { "job_new" } else { "job_changed" };
-        let hash = match current.configuration_hash.as_str() {
+    fn for_update(current_spec: &Spec, next_spec: &Spec) -> Self {
+        let job = if current_spec.jobs().is_empty() { "job_new" } else { "job_changed" };
+        let hash = match current_spec.configuration_hash.as_str() {
             "" => "hash_new",
-            hash if hash == next.configuration_hash => "hash_unchanged",
+            hash if hash == next_spec.configuration_hash => "hash_unchanged",
             _ => "hash_changed",
         };
-        let changed_packages = next
+        let changed_packages = next_spec
             .packages
             .iter()
             .filter(|(name, package)| {
-                current.packages.get(*name).is_none_or(|current_package| current_package.sha1 != package.sha1)
+                current_spec
+                    .packages
+                    .get(*name)
+                    .is_none_or(|current_package| current_package.sha1 != package.sha1)
             })
             .map(|(name, _)| name.clone())
             .collect();
-        Self::new(job, hash, changed_packages, state(current), Some(state(next)))
+        Self::new(job, hash, changed_packages, state(current_spec), Some(state(next_spec)))
     }
 
-    fn check_status(self) -> Self {
+    fn for_status_check(self) -> Self {
         Self::new("job_check_status", "hash_unchanged", Vec::new(), self.state, None)
     }
 
@@ -231,14 +234,14 @@ mod tests {
             "configuration_hash": "2", "packages": {"p": {"sha1": "1"}, "q": {"sha1": "2"},
             "r": {"sha1": "3"}},
         }));
-        let call = DrainCall::update(&old, &new);
+        let call = DrainCall::for_update(&old, &new);
         assert_eq!(call.arguments, ["job_changed", "hash_changed", "q", "r"]);
         assert_eq!(call.state, r#"{"persistent_disk":10}"#);
         assert_eq!(call.next_state.as_deref(), Some(r#"{"persistent_disk":0}"#));
-        assert_eq!(DrainCall::update(&spec(json!({})), &new).arguments[..2], ["job_new", "hash_new"]);
-        let status = call.check_status();
+        assert_eq!(DrainCall::for_update(&spec(json!({})), &new).arguments[..2], ["job_new", "hash_new"]);
+        let status = call.for_status_check();
         assert_eq!(status.arguments, ["job_check_status", "hash_unchanged"]);
         assert_eq!(status.next_state, None);
-        assert_eq!(DrainCall::shutdown(&old, None).arguments, ["job_shutdown", "hash_unchanged"]);
+        assert_eq!(DrainCall::for_shutdown(&old, None).arguments, ["job_shutdown", "hash_unchanged"]);
     }
 }

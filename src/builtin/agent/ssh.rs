@@ -13,9 +13,9 @@ use super::{Agent, directories};
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// The prefix of the names of such users. Only users with this prefix are deleted.
+/// The prefix of the names of session users. `cleanup` deletes only users with this prefix.
 const PREFIX: &str = "bosh_";
-/// The groups of such users, if the VM has them.
+/// The groups of session users, as far as the VM has them.
 const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
 /// The public key of the VM's sshd, which `setup` returns.
 const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";

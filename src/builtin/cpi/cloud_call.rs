@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::cloud::{Cloud, PrepareRemoval};
 use super::failure::CpiResult;
 
-/// A call of such a CPI.
+/// A call of a CPI whose cloud is a directory.
 pub(crate) trait CloudCall {
     /// Returns the root of the cloud, and the function that prepares its directories for removal.
     fn cloud_settings(&self) -> (&Path, PrepareRemoval);

@@ -67,9 +67,8 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
     /// Returns the VM that a disk is attached to. The caller holds the disk.
     fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
-    /// Returns the VM from which the disk must be detached before it can be deleted. A CPI whose
-    /// [`CloudMethods::attached_to`] fails for a disk with lost data overrides this, so that such a disk can
-    /// be deleted.
+    /// Returns the VM from which the disk must be detached before it can be deleted. Must not fail for a disk
+    /// whose data is lost, because that disk must be deletable.
     fn vm_that_blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
         Self::attached_to(cloud, disk)
     }

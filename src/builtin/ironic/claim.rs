@@ -102,8 +102,9 @@ fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
     if text(node, "provision_state") != "available" {
         return Some(format!("is '{}'", text(node, "provision_state")));
     }
-    let missing = capabilities.iter().find(|(name, value)| capability(node, name) != value.as_str());
-    missing
+    let missing_capability =
+        capabilities.iter().find(|(name, value)| capability(node, name) != value.as_str());
+    missing_capability
         .map(|(name, value)| format!("lacks the capability '{name}:{}'", value.as_str().unwrap_or_default()))
 }
 

@@ -102,14 +102,14 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
 /// The agent's iSCSI code closes all sessions first. That would cut off a root on iSCSI, so such a VM gets
 /// the device path.
 fn hint(export: &Export, login: &Login, initiators: &Initiators, is_root_remote: bool) -> Value {
-    let first = |texts: &[String]| texts.first().cloned().unwrap_or_default();
+    let first_text = |texts: &[String]| texts.first().cloned().unwrap_or_default();
     match (export, initiators) {
         (Export::Iscsi(export), Initiators::Iscsi(names)) if !is_root_remote => json!({"iscsi_settings": {
-            "initiator_name": first(names), "username": login.user, "password": login.password,
-            "target": first(&export.portals),
+            "initiator_name": first_text(names), "username": login.user, "password": login.password,
+            "target": first_text(&export.portals),
         }}),
         (Export::Iscsi(export), _) => {
-            let (portal, iqn) = (first(&export.portals), first(&export.iqns));
+            let (portal, iqn) = (first_text(&export.portals), first_text(&export.iqns));
             let lun = export.luns.first().copied().unwrap_or_default();
             json!({"path": format!("/dev/disk/by-path/ip-{portal}-iscsi-{iqn}-lun-{lun}")})
         }

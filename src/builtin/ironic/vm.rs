@@ -68,14 +68,14 @@ fn cleanup_error(
     });
     let leftovers = parts.collect::<Vec<_>>().join(", ");
     let is_found_later = leftovers::are_found(call);
-    let next = match is_found_later {
+    let retry_note = match is_found_later {
         true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
         false => "to delete it, call ",
     };
     CpiFailure {
         message: format!(
             "{failure}; cleaning up failed too: {cleanup_failure}; left over: {leftovers}; \
-             {next}delete_vm of '{cid}'"
+             {retry_note}delete_vm of '{cid}'"
         ),
         ok_to_retry: is_found_later && cleanup_failure.ok_to_retry,
         made_nothing: false,

@@ -74,7 +74,7 @@ pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     Ok(cloud.staged_paths()?.iter().any(|vm| vm::device_path(vm, cid).is_dir()))
 }
 
-/// Returns the VM that has the data of the disk, which may be lost. The caller must hold the disk.
+/// Returns the VM that has the disk's data, if any: the data may be lost. The caller must hold the disk.
 pub(super) fn vm_that_blocks_deletion(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     Ok(match find_data(cloud, cid)? {
         Some(DiskData::Attached(vm)) => Some(vm),
@@ -155,7 +155,7 @@ pub(super) fn data_path(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResul
     })
 }
 
-/// The place of a disk's data.
+/// The location of a disk's data.
 enum DiskData {
     /// In the disk's own directory.
     Detached,
@@ -176,7 +176,7 @@ pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     }
 }
 
-/// Returns the place of a disk's data, or `None` if it is lost. The caller must hold the disk.
+/// Returns the location of a disk's data, or `None` if it is lost. The caller must hold the disk.
 fn find_data(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<DiskData>> {
     let detached_data = cloud.path(cid).join(DATA);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {

@@ -14,18 +14,20 @@ const PROPERTY: &str = "needs";
 
 /// Fails if this machine lacks a program in `needs`, a hash from programs to packages.
 pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
-    let mut missing = Vec::new();
+    let mut missing_programs = Vec::new();
     for (program, package) in needs(cloud_properties)? {
         if programs::find(program, SCRIPT_PATH).is_none() {
-            missing.push((program, package));
+            missing_programs.push((program, package));
         }
     }
-    if missing.is_empty() {
+    if missing_programs.is_empty() {
         return Ok(());
     }
-    let programs: Vec<String> =
-        missing.iter().map(|(program, package)| format!("'{program}' (package '{package}')")).collect();
-    let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    let programs: Vec<String> = missing_programs
+        .iter()
+        .map(|(program, package)| format!("'{program}' (package '{package}')"))
+        .collect();
+    let mut packages: Vec<&str> = missing_programs.iter().map(|(_, package)| *package).collect();
     packages.sort_unstable();
     packages.dedup();
     Err(CpiFailure::new(

@@ -249,14 +249,14 @@ fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
 
 /// Boots the VM in this directory and records its init.
 fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> CpiResult<()> {
-    let booted = launch::boot(call.executable, &lock.path, namespace)?;
-    for note in &booted.notes {
+    let booted_vm = launch::boot(call.executable, &lock.path, namespace)?;
+    for note in &booted_vm.notes {
         call.log(note);
     }
     // If the call is killed before this line, the VM ends. If it is killed after it, the next call finds the
     // VM.
-    write_json(&lock.path.join(PROCESS), &booted.init)?;
-    booted.commit()
+    write_json(&lock.path.join(PROCESS), &booted_vm.init)?;
+    booted_vm.commit()
 }
 
 /// Returns true if every component of `path`, below `base`, is a directory and not a link.

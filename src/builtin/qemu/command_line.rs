@@ -19,10 +19,10 @@ pub(super) const EPHEMERAL: &str = "ephemeral.qcow2";
 pub(super) const CONFIG: &str = "config.img";
 /// The device of the ephemeral disk in the VM: disks are numbered by their slots on the bus.
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
-/// The devices and their slots on the PCI bus. Network cards have the slot before them; extra and persistent
-/// disks have those behind them ([`DISK_SLOTS`]).
+/// The devices and their slots on the PCI bus. Network cards are in slot 3, extra and persistent disks in
+/// [`DISK_SLOTS`].
 const SLOTS: [(&str, u8); 4] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7)];
-/// The slots of extra disks, and of persistent disks behind them. They are behind those of the other disks,
+/// The slots of extra disks, followed by persistent disks. They come after the slots of all other disks,
 /// because the guest numbers disks by their slots when it boots.
 pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
 

@@ -158,7 +158,7 @@ pub(super) fn shut_down(directory: &Path, timeout: Duration) -> CpiResult<()> {
     stop(directory)
 }
 
-/// Stops the QEMU on record and the one that is not, and waits until no process of the VM runs.
+/// Stops the QEMU on record, and any that runs without a record. Waits until no process of the VM runs.
 pub(super) fn stop(directory: &Path) -> CpiResult<()> {
     if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
         stop_qemu(&process)?;

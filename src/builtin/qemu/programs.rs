@@ -15,7 +15,7 @@ pub(super) const ARCHITECTURE: &str = "x86_64";
 const SYSTEM: &str = "qemu-system-x86_64";
 const IMAGE: &str = "qemu-img";
 /// The oldest version that accepts JSON in the option `-device`.
-const OLDEST: (u32, u32) = (6, 2);
+const OLDEST_VERSION: (u32, u32) = (6, 2);
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// QEMU's programs.
@@ -56,15 +56,17 @@ impl Programs {
         let text = String::from_utf8_lossy(&output.stdout);
         let line = text.lines().next().unwrap_or_default().trim().to_owned();
         match parse_version(&line) {
-            Some(parsed_version) if parsed_version >= OLDEST => Ok(QemuSystem { path, version: line }),
+            Some(parsed_version) if parsed_version >= OLDEST_VERSION => {
+                Ok(QemuSystem { path, version: line })
+            }
             Some((major, minor)) => Err(CpiFailure::new(
                 FailureKind::NotSupported,
                 format!(
                     "'{}' is QEMU {major}.{minor}, which is too old: the 'qemu' CPI needs {}.{} or later. \
                      Upgrade the package qemu-system-x86, then run the same command again",
                     path.display(),
-                    OLDEST.0,
-                    OLDEST.1
+                    OLDEST_VERSION.0,
+                    OLDEST_VERSION.1
                 ),
             )),
             None => Err(version_error(format!("it printed no version of QEMU: '{}'", line.escape_debug()))),

@@ -38,7 +38,7 @@ impl Qmp {
         Qmp::try_connect(directory).map_err(connect_error)
     }
 
-    /// As [`Qmp::connect`], for callers that try again.
+    /// Like [`Qmp::connect`], for callers that try again.
     pub(super) fn try_connect(directory: &Path) -> io::Result<Qmp> {
         // The path of a socket must be short, and that of the directory may be long.
         let open = File::open(directory)?;

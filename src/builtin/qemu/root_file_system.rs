@@ -35,15 +35,15 @@ const COMMANDS: &str = "debugfs.commands";
 const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
                         sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
-/// The beginning of the partition.
+/// The offset of the partition.
 const PARTITION_BYTES: u64 = MIB;
 /// The type of a Linux partition.
 const LINUX_PARTITION: u8 = 0x83;
 const BLOCK_BYTES: u64 = 4096;
-/// The bytes-per-inode ratio of mke2fs. The size of the file system has this much for each file, in addition
-/// to its content, so there are inodes enough.
+/// The bytes-per-inode ratio of mke2fs. The file system is larger by this for each file, so that it has
+/// enough inodes.
 const INODE_BYTES: u64 = 16 << 10;
-/// The free space beside that, which has the journal.
+/// The free space in addition to the files. The journal takes a part of it.
 const SLACK_BYTES: u64 = 512 * MIB;
 /// The maximum length of a path. Some C libraries let debugfs read lines of at most 1 KiB.
 const MAX_PATH_BYTES: usize = 900;

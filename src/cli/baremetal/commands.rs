@@ -30,7 +30,7 @@ pub(in crate::cli) struct CommandSpec {
 
 /// A group of arguments of a command.
 pub(super) enum ArgGroup {
-    /// Those for the fields of the resource.
+    /// The options for the fields of the resource.
     Fields(Purpose),
     /// Options of this command that are not about a field.
     OfCommand(&'static [Field]),

@@ -191,11 +191,11 @@ impl Output {
         if let Some(unknown) =
             requested_columns.iter().find(|column| !known_columns.iter().any(|name| is_column(name, column)))
         {
-            let all = || Some(format!("the columns are: {}", known_columns.join(", ")));
+            let columns_hint = || Some(format!("the columns are: {}", known_columns.join(", ")));
             return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
                 unknown,
                 known_columns.iter().copied(),
-                all,
+                columns_hint,
             ));
         }
         Ok(known_columns

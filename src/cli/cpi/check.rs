@@ -151,7 +151,7 @@ impl CheckArgs {
         let stage = session.reporter.stage("Checking the CPI");
         let run = &prepared_cpi.prepared_run.run;
         let directory = env_vars::CPI_CHECK.path()?;
-        let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared_cpi.identity };
+        let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared_cpi.stable_name };
         let context = CheckContext {
             stage: &stage,
             // A replay creates no resources.

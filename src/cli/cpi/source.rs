@@ -83,8 +83,8 @@ pub(super) struct PreparedCpi {
     pub(super) cpi: CpiUnderTest,
     /// The name that is shown.
     pub(super) name: String,
-    /// An identity that is the same in later runs.
-    pub(super) identity: String,
+    /// A digest that names the same CPI in later runs, for the leftover log.
+    pub(super) stable_name: String,
     pub(super) prepared_run: PreparedRun,
     /// The CPI of the manifest, if any.
     pub(super) manifest_cpi: Option<OpenedCpi>,
@@ -139,7 +139,7 @@ impl SourceArgs {
         // Any call may change something.
         run.signals.begin_change();
         let (mut context, mut director_uuid) = (Map::new(), None);
-        let (mut manifest_cpi, name, source, identity);
+        let (mut manifest_cpi, name, source, stable_name);
         match (manifest, &self.path, &self.replay) {
             (Some(manifest), ..) => {
                 check_no_program(manifest)?;
@@ -160,7 +160,7 @@ impl SourceArgs {
                 let cpi_label = self.cpi_name.as_ref();
                 let cpi_label = cpi_label.map_or_else(|| "CPI".to_owned(), |name| format!("CPI '{name}'"));
                 name = format!("{cpi_label} of {}", manifest.display());
-                identity = match &self.cpi_name {
+                stable_name = match &self.cpi_name {
                     None => format!("manifest {}", state.display()),
                     Some(cpi) => format!("manifest {} {cpi}", state.display()),
                 };
@@ -174,7 +174,7 @@ impl SourceArgs {
                 }
                 check_executable(&expand(path)?)?;
                 name = path.display().to_string();
-                identity = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
+                stable_name = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
                 source = AnswerSource::Program(Executable {
                     program: expand(path)?,
                     arguments: self.path_args.clone(),
@@ -184,7 +184,7 @@ impl SourceArgs {
             }
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
-                identity = name.clone();
+                stable_name = name.clone();
                 source = AnswerSource::open_transcript(&expand(replay)?)?;
                 manifest_cpi = None;
             }
@@ -215,12 +215,12 @@ impl SourceArgs {
             vm_and_disk.stemcell.image = paths::absolute(&vm_and_disk.stemcell.image)?;
         }
         let highest_api_version = self.version_args.cpi_api_version.unwrap_or(HIGHEST_API_VERSION);
-        // Arguments of a CPI may be secret, so the identity is a digest.
-        let identity = hex::encode(Sha256::digest(identity));
+        // Arguments of a CPI may be secret, so the name is a digest.
+        let stable_name = hex::encode(Sha256::digest(stable_name));
         Ok(PreparedCpi {
             cpi: cpi_under_test,
             name,
-            identity,
+            stable_name,
             prepared_run,
             manifest_cpi,
             highest_api_version,

@@ -46,7 +46,7 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
 /// then with its values as defaults. If the operator's own words are wrong, the error is that of the plain
 /// grammar.
 fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
-    let first = match with_placeholder_defaults(grammar.clone()).try_get_matches_from(args) {
+    let first_matches = match with_placeholder_defaults(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,
         // The lenient grammar would show a default for the manifest.
         Err(error) if is_help(&error) => {
@@ -56,19 +56,19 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
         // An env file does not correct this mistake.
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
-    let (path, matches) = innermost_command(&first);
+    let (path, matches) = innermost_command(&first_matches);
     let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
     let refuse = |error: Error| -> Result<CommandLine, clap::Error> {
-        Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first)?), error))
+        Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first_matches)?), error))
     };
     // `alternative` is the end of a hint.
     let refuse_unnamed = |error: clap::Error, alternative: &str| match unnamed_error(&error) {
         Some((error, word)) => {
-            let rest = if args.len() > path.len() + 1 { " …" } else { "" };
-            let line = format!("monopile {} {word}{rest}", path.join(" "));
+            let ellipsis = if args.len() > path.len() + 1 { " …" } else { "" };
+            let line = format!("monopile {} {word}{ellipsis}", path.join(" "));
             refuse(error.with_hint(format!("name it: `{line}`{alternative}")))
         }
         None => Err(error),
@@ -217,9 +217,9 @@ pub(in crate::cli) fn parse_partial_command_line(
     grammar: &Command,
     args: &[OsString],
 ) -> Option<(Vec<String>, ArgMatches)> {
-    let first =
+    let first_matches =
         with_placeholder_defaults(grammar.clone()).ignore_errors(true).try_get_matches_from(args).ok()?;
-    let (path, matches) = innermost_command(&first);
+    let (path, matches) = innermost_command(&first_matches);
     if !may_have_env_file(matches) {
         return Some((path, matches.clone()));
     }

@@ -100,8 +100,8 @@ pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Er
     let problem = describe_problem(file, &file.path.display().to_string());
     // Neither `trust` nor `--env-file` would accept the file.
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
-        let missing = bare_missing_error("manifest", manifest);
-        return Error::invalid(format!("{problem}, and its {missing}"))
+        let missing_manifest = bare_missing_error("manifest", manifest);
+        return Error::invalid(format!("{problem}, and its {missing_manifest}"))
             .with_hint(format!("correct `manifest` in '{}', or create the manifest", file.path.display()));
     }
     Error::invalid(format!("{problem}\n{}", description(file)))

@@ -257,10 +257,11 @@ fn notes(arg: &Arg, shows_values: bool) -> Vec<String> {
     if takes_value(arg) && !defaults.is_empty() {
         notes.push(format!("[default: {}]", defaults.join(" ")));
     }
-    let short =
+    let short_aliases =
         arg.get_visible_short_aliases().unwrap_or_default().into_iter().map(|alias| format!("-{alias}"));
-    let long = arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("--{alias}"));
-    let aliases: Vec<String> = short.chain(long).collect();
+    let long_aliases =
+        arg.get_visible_aliases().unwrap_or_default().into_iter().map(|alias| format!("--{alias}"));
+    let aliases: Vec<String> = short_aliases.chain(long_aliases).collect();
     match aliases.as_slice() {
         [] => {}
         [alias] => notes.push(format!("[alias: {alias}]")),

@@ -9,10 +9,10 @@ use super::text_table::TextTable;
 use crate::ui;
 
 /// The indentation of text. Headings begin further to the left.
-const BODY: usize = 4;
+const BODY_INDENT: usize = 4;
 
 /// Code up to this width stays on one line, so that it can be copied.
-const WHOLE_CODE: usize = 34;
+const MAX_WHOLE_CODE_COLUMNS: usize = 34;
 
 /// Returns the name of the page in this file, if the program has it.
 pub(super) type PageNames<'a> = &'a dyn Fn(&str) -> Option<&'static str>;
@@ -140,7 +140,7 @@ impl<'a> Page<'a> {
             TagEnd::Paragraph => self.flush(),
             TagEnd::Heading(level) => {
                 self.bold -= 1;
-                let indent = if level <= HeadingLevel::H2 { 0 } else { BODY / 2 };
+                let indent = if level <= HeadingLevel::H2 { 0 } else { BODY_INDENT / 2 };
                 let heading = std::mem::take(&mut self.inline);
                 for line in wrap(&heading, self.columns.saturating_sub(indent)) {
                     self.add_line(indent, &line.text);
@@ -212,7 +212,7 @@ impl<'a> Page<'a> {
     fn end_code(&mut self) {
         let Some(code) = self.code.take() else { return };
         let width = code.text.lines().map(ui::width).max().unwrap_or_default();
-        let (indent, spare_columns) = (self.indent() + BODY, self.columns.checked_sub(width));
+        let (indent, spare_columns) = (self.indent() + BODY_INDENT, self.columns.checked_sub(width));
         // A drawing may need the whole width.
         let indent = if indent + width > self.columns { spare_columns.unwrap_or(indent) } else { indent };
         let text = match code.is_message && spare_columns.is_none() {
@@ -254,7 +254,7 @@ impl<'a> Page<'a> {
     }
 
     fn indent(&self) -> usize {
-        BODY + self.marks.iter().sum::<usize>()
+        BODY_INDENT + self.marks.iter().sum::<usize>()
     }
 
     /// Adds a line. The first one of an item begins with its mark.
@@ -277,7 +277,7 @@ impl<'a> Page<'a> {
 fn shown_code(code: &str) -> String {
     let code = code.trim();
     let span = if code.contains('`') { code.to_owned() } else { format!("`{code}`") };
-    if ui::width(&span) <= WHOLE_CODE { unbroken(&span) } else { span }
+    if ui::width(&span) <= MAX_WHOLE_CODE_COLUMNS { unbroken(&span) } else { span }
 }
 
 /// Replaces blanks, so that the text stays on one line.

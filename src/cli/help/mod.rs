@@ -332,7 +332,7 @@ fn page_list(title: &str) -> String {
 /// The last line of the help of the program.
 const MAN_PAGES: &str = "Man pages, once installed (`monopile help install`): `man monopile`, …";
 
-/// The way to the help of a command.
+/// The sentence that leads to the help of a command.
 const COMMAND_HELP: &str = "`monopile help COMMAND` explains a command.";
 
 /// Returns the help of `monopile help`.
@@ -475,9 +475,10 @@ impl CommandExt for HelpNotes {}
 impl HelpNotes {
     /// Returns the text for `-h`: remarks, examples, and a word for each exit code.
     fn short(&self) -> String {
-        let more = (!self.exit_codes.is_empty()).then(|| LONG_HELP_NOTE.to_owned());
+        let long_help_note = (!self.exit_codes.is_empty()).then(|| LONG_HELP_NOTE.to_owned());
         let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_code_words(&self.exit_codes));
-        let parts = [self.remarks.clone(), self.shown_examples(), self.explanations(), exit_codes, more];
+        let parts =
+            [self.remarks.clone(), self.shown_examples(), self.explanations(), exit_codes, long_help_note];
         parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     }
 
@@ -677,21 +678,21 @@ fn with_sources(command: Command) -> Command {
         if !env_file::REQUIRED_ARGS.contains(&arg.get_id().as_str()) || !arg.is_required_set() {
             return arg;
         }
-        let long = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
-        let (first, details) = long.split_once("\n\n").unwrap_or((&long, ""));
-        let first = match can_supply {
-            true => format!("{first} [default: that of the env file]"),
-            false => format!("{first}, required even with an env file"),
+        let long_help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
+        let (first_paragraph, details) = long_help.split_once("\n\n").unwrap_or((&long_help, ""));
+        let first_paragraph = match can_supply {
+            true => format!("{first_paragraph} [default: that of the env file]"),
+            false => format!("{first_paragraph}, required even with an env file"),
         };
         let stdin = (arg.get_id() == "manifest").then_some(stdin);
         let follow_note = "An env file cannot supply it, because another argument follows.";
         let details = [Some(details), stdin, (!can_supply).then_some(follow_note)];
         let details: Vec<&str> = details.into_iter().flatten().filter(|text| !text.is_empty()).collect();
-        let long = match details.is_empty() {
-            true => first.clone(),
-            false => format!("{first}\n\n{}", details.join(" ")),
+        let long_help = match details.is_empty() {
+            true => first_paragraph.clone(),
+            false => format!("{first_paragraph}\n\n{}", details.join(" ")),
         };
-        arg.help(first).long_help(long)
+        arg.help(first_paragraph).long_help(long_help)
     })
 }
 

@@ -9,7 +9,7 @@ use crate::cli::env_vars::PAGER;
 use crate::cli::session::{has_colors, is_dumb};
 
 /// The pager without `PAGER`: ends if the text fits on the screen, and shows colours.
-const DEFAULT: [&str; 2] = ["less", "-FRX"];
+const DEFAULT_PAGER: [&str; 2] = ["less", "-FRX"];
 
 /// Returns true if a text may have colours and bold words.
 pub(in crate::cli) fn is_styled() -> bool {
@@ -27,8 +27,9 @@ pub(in crate::cli) fn show_page(text: &str) {
 /// Shows a text in the pager until the operator ends it. Returns false if the pager cannot be started.
 fn show_in_pager(text: &str) -> bool {
     let pager_words = PAGER.value().and_then(|value| shell_words::split(value.to_str()?).ok());
-    let words =
-        pager_words.filter(|words| !words.is_empty()).unwrap_or_else(|| DEFAULT.map(str::to_owned).to_vec());
+    let words = pager_words
+        .filter(|words| !words.is_empty())
+        .unwrap_or_else(|| DEFAULT_PAGER.map(str::to_owned).to_vec());
     let Some((program, arguments)) = words.split_first() else { return false };
     // Ctrl-C in the pager must not end this process, which would leave the pager without its terminal.
     #[cfg(unix)]

@@ -3,7 +3,7 @@
 use super::inline::{Inline, Line, wrap};
 
 /// The blanks between two columns.
-const GAP: usize = 2;
+const GAP_COLUMNS: usize = 2;
 
 /// A table that is being collected. Its first row has the titles.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ impl TextTable {
         let natural_widths =
             widest(&|cell| wrap(cell, usize::MAX).iter().map(|line| line.width).max().unwrap_or(0));
         let mut widths = widest(&Inline::longest_word);
-        let available = columns.checked_sub(GAP * count.saturating_sub(1))?;
+        let available = columns.checked_sub(GAP_COLUMNS * count.saturating_sub(1))?;
         let mut spare_columns = available.checked_sub(widths.iter().sum())?;
         // The next column of blanks goes where most text must be wrapped.
         while let Some(column) = (0..count)
@@ -71,7 +71,11 @@ impl TextTable {
                 for (cell, width) in row.iter().zip(widths) {
                     let (part, part_width) =
                         cell.get(line_index).map_or(("", 0), |line| (line.text.as_str(), line.width));
-                    text.push_str(&format!("{part}{:1$}", "", width.saturating_sub(part_width) + GAP));
+                    text.push_str(&format!(
+                        "{part}{:1$}",
+                        "",
+                        width.saturating_sub(part_width) + GAP_COLUMNS
+                    ));
                 }
                 lines.push(text.trim_end().to_owned());
             }

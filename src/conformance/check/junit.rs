@@ -54,21 +54,21 @@ fn write_case(xml: &mut String, check: &Check) {
         escape_xml(&check.name),
         check.duration.as_secs_f64()
     );
-    let first = escape_xml(check.reasons.first().map_or("", String::as_str));
-    let mut all = check.reasons.clone();
+    let first_reason = escape_xml(check.reasons.first().map_or("", String::as_str));
+    let mut details = check.reasons.clone();
     if let Some(call) = &check.last_call {
-        all.extend(Some(format!("request {}", call.request_id)).filter(|_| !call.request_id.is_empty()));
-        all.extend(call.log.iter().cloned());
+        details.extend(Some(format!("request {}", call.request_id)).filter(|_| !call.request_id.is_empty()));
+        details.extend(call.log.iter().cloned());
     }
-    let all = escape_xml(&all.join("\n"));
+    let details = escape_xml(&details.join("\n"));
     let content = match check.verdict {
         Verdict::Fail => {
             let kind = check.deviation.map_or("", Deviation::name);
-            format!("<failure type=\"{kind}\" message=\"{first}\">{all}</failure>")
+            format!("<failure type=\"{kind}\" message=\"{first_reason}\">{details}</failure>")
         }
-        Verdict::Skip => format!("<skipped message=\"{first}\"/>"),
-        Verdict::Pass if all.is_empty() => String::new(),
-        Verdict::Pass => format!("<system-out>{all}</system-out>"),
+        Verdict::Skip => format!("<skipped message=\"{first_reason}\"/>"),
+        Verdict::Pass if details.is_empty() => String::new(),
+        Verdict::Pass => format!("<system-out>{details}</system-out>"),
     };
     let _ = match content.is_empty() {
         true => writeln!(xml, "/>"),

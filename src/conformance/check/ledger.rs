@@ -53,7 +53,7 @@ pub(super) fn json_name(kind: ResourceKind) -> &'static str {
     }
 }
 
-/// Returns the rank of a kind in the order of deletion: users before the resources that they use.
+/// Returns the rank of a kind in the order of deletion: a resource comes before those that it uses.
 fn deletion_rank(kind: ResourceKind) -> u8 {
     match kind {
         ResourceKind::Snapshot => 0,
@@ -182,9 +182,9 @@ impl ResourceLedger {
         self.suspects.push(LeftoverResource { kind: json_name(kind).to_owned(), cid: None, reason });
     }
 
-    /// Returns the resources in the order of deletion: users before the resources they use, newer ones before
-    /// older ones.
-    pub(super) fn to_delete(&self) -> Vec<CreatedResource> {
+    /// Returns the resources in the order of deletion: a resource comes before those that it uses, and before
+    /// older ones of its kind.
+    pub(super) fn in_deletion_order(&self) -> Vec<CreatedResource> {
         let mut resources: Vec<CreatedResource> = self.resources.iter().rev().cloned().collect();
         resources.sort_by_key(|resource| deletion_rank(resource.kind));
         resources
@@ -251,10 +251,11 @@ mod tests {
         ] {
             ledger.record_resource(kind, &json!(cid));
         }
-        let order: Vec<String> = ledger.to_delete().into_iter().map(|resource| resource.cid).collect();
+        let order: Vec<String> =
+            ledger.in_deletion_order().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        assert_eq!((ledger.deleted_count(), ledger.to_delete().len()), (1, 4));
+        assert_eq!((ledger.deleted_count(), ledger.in_deletion_order().len()), (1, 4));
     }
 }

@@ -116,11 +116,11 @@ impl LeftoverLog {
 fn take_over(file: &File, cpi: &str, earlier_leftovers: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last one.
-    let mut next = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
-    if !matches!(next(), Some(Line::Begun { cpi: log_cpi }) if log_cpi == cpi) {
+    let mut next_line = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
+    if !matches!(next_line(), Some(Line::Begun { cpi: log_cpi }) if log_cpi == cpi) {
         return false;
     }
-    while let Some(line) = next() {
+    while let Some(line) = next_line() {
         match line {
             Line::Begun { .. } => {}
             Line::Asked { method, request_id } => {

@@ -132,7 +132,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let lost_vm_reason = self.reason_of_lost_vm();
         let resource = resource.filter(|_| lost_vm_reason.is_none());
         let mut is_lost = false;
-        self.run.check_with_resource(
+        self.run.check_or_skip(
             name,
             resource,
             lost_vm_reason.as_deref().unwrap_or(skip_reason),
@@ -176,8 +176,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.call_or_stop(Method::CreateVm, &arguments).map(drop)
         });
         let vm = resources.into_iter().next_back();
-        self.run
-            .check_with_resource("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
+        self.run.check_or_skip("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
         self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
@@ -193,26 +192,26 @@ impl<'a> LifecycleCheck<'_, 'a> {
             .run
             .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
         let disk = resources.into_iter().next_back();
-        self.run.check_with_resource("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
+        self.run.check_or_skip("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
             expect_existence(check, disk, true)
         });
         disk
     }
 
     /// Checks `attach_disk`. A second call may answer the same hint or refuse, but not with an error that
-    /// sends the caller a wrong way.
+    /// misleads the caller.
     fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
-        let mut first = None;
+        let mut first_hint = None;
         self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
-            first = Some(check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
+            first_hint = Some(check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
         self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
             match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 AnswerBody::Result(result) => {
                     let answer = check.parse_answer(Method::AttachDisk, &result)?;
-                    if first.as_ref().is_some_and(|first| *first != answer) {
+                    if first_hint.as_ref().is_some_and(|first_hint| *first_hint != answer) {
                         check.expect_beyond_contract();
                         return fail(
                             "the second call answers another hint, although the disk is already attached",
@@ -256,7 +255,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         let snapshot = resources.into_iter().next_back();
         let none = "there is no snapshot";
-        self.run.check_with_resource("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
+        self.run.check_or_skip("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
             check.delete(snapshot)
         });
     }
@@ -368,22 +367,17 @@ impl<'a> LifecycleCheck<'_, 'a> {
         };
         let none = "there are no disks";
         let any_disks = Some(distinct_disks.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_with_resource(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
+        run.check_or_skip(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
             check.expect_beyond_contract();
             expect_all_exist(check, Method::HasDisk, &each(disks))
         });
         let (existing_vm, no_vm_reason) =
             (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM));
-        run.check_with_resource(
-            &format!("{count} has_vm at once"),
-            existing_vm,
-            no_vm_reason,
-            |check, vm| {
-                check.expect_beyond_contract();
-                expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
-            },
-        );
-        run.check_with_resource(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
+        run.check_or_skip(&format!("{count} has_vm at once"), existing_vm, no_vm_reason, |check, vm| {
+            check.expect_beyond_contract();
+            expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
+        });
+        run.check_or_skip(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
             check.require_method(Method::DeleteDisk)?;
             check.expect_beyond_contract();
             let answers = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;

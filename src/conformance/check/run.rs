@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
     /// Deletes the resources of earlier runs, before this run creates any.
     pub(super) fn delete_earlier_leftovers(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
-        for resource in self.ledger.to_delete() {
+        for resource in self.ledger.in_deletion_order() {
             let name =
                 format!("delete {} '{}' of an earlier run", ledger::json_name(resource.kind), resource.cid);
             self.check(&name, |check| check.delete_at_end(&resource));
@@ -180,7 +180,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a check that needs a resource, or skips it without the resource.
-    pub(super) fn check_with_resource<G: ?Sized>(
+    pub(super) fn check_or_skip<G: ?Sized>(
         &mut self,
         name: &str,
         resource: Option<&G>,
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         let mut leftovers = Vec::new();
         // The failure may have passed, so every deletion is tried.
         let failure = self.failure.take();
-        for resource in self.ledger.to_delete() {
+        for resource in self.ledger.in_deletion_order() {
             if (self.context.must_stop_waiting)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let reason = "not deleted, because a second signal ended the run".to_owned();

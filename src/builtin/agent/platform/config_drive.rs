@@ -53,14 +53,14 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
 
 fn mount(device: &str, mount_point: &Path) -> Result<()> {
     let flags = MountFlags::RDONLY | MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC;
-    let mut last = None;
+    let mut last_errno = None;
     for kind in FILE_SYSTEMS {
         match rustix::mount::mount(device, mount_point, kind, flags, None) {
             Ok(()) => return Ok(()),
-            Err(errno) => last = Some(errno),
+            Err(errno) => last_errno = Some(errno),
         }
     }
-    let error = last.map_or_else(|| std::io::Error::other("no file system"), std::io::Error::from);
+    let error = last_errno.map_or_else(|| std::io::Error::other("no file system"), std::io::Error::from);
     Err(Error::io(format!("mounting the config drive '{device}'"), error))
 }
 

@@ -14,15 +14,15 @@ use base::{Error, Result};
 /// The PATH that monit gives to its programs.
 const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 /// The uptime after which a process counts as running. It doubles with each failure.
-const SETTLE_PERIOD: Duration = Duration::from_millis(50);
+const SETTLE_DURATION: Duration = Duration::from_millis(50);
 /// The longest uptime after which a process counts as running.
-const MAX_SETTLE_PERIOD: Duration = Duration::from_secs(10);
+const MAX_SETTLE_DURATION: Duration = Duration::from_secs(10);
 /// The pause before a process that has failed repeatedly is restarted. It doubles each time.
 const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between two restarts.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(30);
 /// The uptime after which the failures of a process are reset.
-const HEALTHY_PERIOD: Duration = Duration::from_secs(60);
+const HEALTHY_DURATION: Duration = Duration::from_secs(60);
 
 /// One supervised process with its state.
 pub(super) struct Service {
@@ -32,7 +32,7 @@ pub(super) struct Service {
     pub is_monitored: bool,
     /// The current phase.
     pub phase: Phase,
-    failures: u32,
+    failure_count: u32,
 }
 
 /// The phases of a supervised process.
@@ -79,13 +79,13 @@ impl Wake for NoWake {
 impl Service {
     /// Creates a service that is down and not monitored.
     pub(super) fn new(spec: ProcessSpec) -> Self {
-        Service { spec, is_monitored: false, phase: Phase::Down, failures: 0 }
+        Service { spec, is_monitored: false, phase: Phase::Down, failure_count: 0 }
     }
 
     /// Takes over the state of the service with the same name from the old monit files.
     pub(super) fn take_over(&mut self, old: &Service) {
         self.is_monitored = old.is_monitored;
-        self.failures = old.failures;
+        self.failure_count = old.failure_count;
         if self.spec.pidfile == old.spec.pidfile {
             self.phase = old.phase.clone();
         }
@@ -94,7 +94,7 @@ impl Service {
     /// Starts monitoring and resets the failures, for the `start` action.
     pub(super) fn monitor(&mut self) {
         self.is_monitored = true;
-        self.failures = 0;
+        self.failure_count = 0;
         if matches!(self.phase, Phase::Backoff { .. }) {
             self.phase = Phase::Down;
         }
@@ -110,8 +110,8 @@ impl Service {
         let phase = self.phase.clone();
         match (phase, process_in_pidfile) {
             (Phase::Up { process, detection_time }, Some(running_process)) if process == running_process => {
-                if detection_time.elapsed() > HEALTHY_PERIOD {
-                    self.failures = 0;
+                if detection_time.elapsed() > HEALTHY_DURATION {
+                    self.failure_count = 0;
                 }
             }
             (_, Some(process)) => self.phase = Phase::Up { process, detection_time: Instant::now() },
@@ -139,13 +139,13 @@ impl Service {
     pub(super) fn status(&self) -> &'static str {
         let is_settled = |detection_time: Instant| {
             detection_time.elapsed()
-                >= SETTLE_PERIOD.saturating_mul(1 << self.failures.min(16)).min(MAX_SETTLE_PERIOD)
+                >= SETTLE_DURATION.saturating_mul(1 << self.failure_count.min(16)).min(MAX_SETTLE_DURATION)
         };
         match &self.phase {
             _ if !self.is_monitored => "unknown",
             Phase::Up { detection_time, .. } if is_settled(*detection_time) => "running",
             Phase::Backoff { .. } => "failing",
-            _ if self.failures == 0 => "starting",
+            _ if self.failure_count == 0 => "starting",
             _ => "failing",
         }
     }
@@ -179,15 +179,15 @@ impl Service {
 
     fn fail(&mut self, reason: &str, is_ready: bool) {
         tracing::warn!(name = self.spec.name, reason, "service failed");
-        self.failures = self.failures.saturating_add(1);
-        if self.failures == 1 {
+        self.failure_count = self.failure_count.saturating_add(1);
+        if self.failure_count == 1 {
             // The first restart has no pause, because most failures happen only once.
             self.phase = Phase::Down;
             self.launch(is_ready);
             return;
         }
         let pause =
-            FIRST_RESTART_PAUSE.saturating_mul(1 << (self.failures - 2).min(16)).min(MAX_RESTART_PAUSE);
+            FIRST_RESTART_PAUSE.saturating_mul(1 << (self.failure_count - 2).min(16)).min(MAX_RESTART_PAUSE);
         self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
     }
 
@@ -207,9 +207,10 @@ impl Service {
             Err(error) => {
                 let error = super::super::error_text(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
-                self.failures = self.failures.saturating_add(1);
-                let pause =
-                    FIRST_RESTART_PAUSE.saturating_mul(1 << self.failures.min(16)).min(MAX_RESTART_PAUSE);
+                self.failure_count = self.failure_count.saturating_add(1);
+                let pause = FIRST_RESTART_PAUSE
+                    .saturating_mul(1 << self.failure_count.min(16))
+                    .min(MAX_RESTART_PAUSE);
                 self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
             }
         }

@@ -248,8 +248,8 @@ fn run(command: &mut Command, action: &str) -> CpiResult<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // Some programs print the reason first, and then a reference to more information.
-    let last = &lines[lines.len().saturating_sub(REASON_LINES)..];
-    let reason = if last.is_empty() { "no message".to_owned() } else { last.join("; ") };
+    let last_lines = &lines[lines.len().saturating_sub(REASON_LINES)..];
+    let reason = if last_lines.is_empty() { "no message".to_owned() } else { last_lines.join("; ") };
     Err(CpiFailure::cloud(format!("{action} failed: {program}: {reason}")))
 }
 

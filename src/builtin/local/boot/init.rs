@@ -31,7 +31,7 @@ const BASE: &str = "/var/vcap";
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The uptime after which an agent is restarted without a pause.
-const STABLE_PERIOD: Duration = Duration::from_secs(2);
+const STABLE_DURATION: Duration = Duration::from_secs(2);
 /// The pause before a restart of an agent that ended early. It doubles each time.
 const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause before a restart.
@@ -182,7 +182,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             }
             agent = None;
             let uptime = agent_start.elapsed();
-            let restart_pause = if uptime >= STABLE_PERIOD {
+            let restart_pause = if uptime >= STABLE_DURATION {
                 pause = FIRST_RESTART_PAUSE;
                 Duration::ZERO
             } else {
@@ -213,8 +213,8 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
 
 /// Returns the pause before this restart, and doubles the one before the next.
 fn next_restart_pause(pause: &mut Duration) -> Duration {
-    let doubled = (*pause * 2).min(MAX_RESTART_PAUSE);
-    std::mem::replace(pause, doubled)
+    let next_pause = (*pause * 2).min(MAX_RESTART_PAUSE);
+    std::mem::replace(pause, next_pause)
 }
 
 /// Ends the agent first, so that it restarts no jobs, and then all other processes. The kernel kills the

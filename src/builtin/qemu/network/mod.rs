@@ -141,14 +141,14 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
             }
         }
     }
-    let user_mode = cards.iter().filter(|card| card.device.is_none()).count();
+    let user_mode_count = cards.iter().filter(|card| card.device.is_none()).count();
     match cards.len() {
         0 => Err(CpiFailure::invalid_call("create_vm: the VM needs a network of type manual or dynamic")),
         count if count > MAX_CARDS => Err(unsupported_error(format!(
             "the VM has {count} networks, and VMs of the 'qemu' CPI can have {MAX_CARDS}: leave fewer in \
              `networks` of the instance group"
         ))),
-        count if user_mode > 1 => Err(unsupported_error(format!(
+        count if user_mode_count > 1 => Err(unsupported_error(format!(
             "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of \
              the instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
         ))),

@@ -226,18 +226,19 @@ impl Lio {
         commands: &[String],
         login: Option<&Login>,
     ) -> CpiResult<(SavedConfig, String)> {
-        let first = self.run_commands(action, commands)?;
-        let mut errors = errors_in(&first, login);
-        let problem = match read_saved_config(&first) {
+        let first_output = self.run_commands(action, commands)?;
+        let mut errors = errors_in(&first_output, login);
+        let problem = match read_saved_config(&first_output) {
             Ok(state) => return Ok((state, join_errors(&errors))),
             Err(problem) => problem,
         };
         errors.push(problem);
         sleep(self.save_pause);
         // If targetcli ran to its end, only the save is missing.
-        let second = self.run_commands(action, if first.status.success() { &[] } else { commands })?;
-        errors.extend(errors_in(&second, login));
-        match read_saved_config(&second) {
+        let second_output =
+            self.run_commands(action, if first_output.status.success() { &[] } else { commands })?;
+        errors.extend(errors_in(&second_output, login));
+        match read_saved_config(&second_output) {
             Ok(state) => Ok((state, join_errors(&errors))),
             Err(problem) => {
                 errors.push(problem);
