@@ -75,12 +75,12 @@ impl DeleteEnvArgs {
         }
         let name = self.target.environment_name();
         let deletions = deploy::find_deletions(&storage, self.target.manifest(), name.as_deref());
-        let other_environment =
+        let other =
             deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_environment.as_ref());
         if !session.is_interactive() {
-            return match other_environment {
+            return match other {
                 None => Ok(true),
-                Some(other_environment) => Err(Error::invalid(other_environment.to_string())
+                Some(other) => Err(Error::invalid(other.to_string())
                     .with_note("nothing was deleted")
                     .with_hint("check --state and the manifest: they may be of two environments")
                     .with_hint(
@@ -89,8 +89,8 @@ impl DeleteEnvArgs {
                     )),
             };
         }
-        if let Some(other_environment) = other_environment {
-            session.reporter.warn(format!("{other_environment}: is it the state of another environment?"));
+        if let Some(other) = other {
+            session.reporter.warn(format!("{other}: is it the state of another environment?"));
         }
         let Ok(Some(deletions)) = deletions else { return Ok(false) };
         match ui::prompt::confirm(&self.question(&deletions)?)? {

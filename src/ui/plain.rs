@@ -18,7 +18,7 @@ use base::events::{Event, Outcome, RunReport, Sink};
 /// A running stage that prints nothing for this long gets a line.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// The minimum usual duration that is shown at the start of a stage.
-const LONG_STAGE_DURATION: Duration = Duration::from_secs(10);
+const LONG_STAGE: Duration = Duration::from_secs(10);
 
 /// The renderer for logs.
 pub(super) struct Plain {
@@ -81,7 +81,7 @@ impl Inner {
         match event {
             Event::StageStarted { id, parent, name, usual_duration } => {
                 let stage = state.tree.start(*id, *parent, name, *usual_duration);
-                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE_DURATION);
+                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE);
                 let usual = usual
                     .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
                 self.print_stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
