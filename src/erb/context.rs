@@ -83,14 +83,14 @@ impl Context {
     /// Returns [`ContextError::Integer`] with the first such integer.
     pub fn check_integers(text: &str) -> Result<(), ContextError> {
         let bytes = text.as_bytes();
-        let mut at = 0;
-        while let Some(byte) = bytes.get(at) {
-            let from = at;
-            at += 1;
+        let mut index = 0;
+        while let Some(byte) = bytes.get(index) {
+            let start = index;
+            index += 1;
             match byte {
                 b'"' => {
-                    while let Some(byte) = bytes.get(at) {
-                        at += if *byte == b'\\' { 2 } else { 1 };
+                    while let Some(byte) = bytes.get(index) {
+                        index += if *byte == b'\\' { 2 } else { 1 };
                         if *byte == b'"' {
                             break;
                         }
@@ -98,8 +98,8 @@ impl Context {
                 }
                 b'-' | b'0'..=b'9' => {
                     let is_number_byte = |byte: &&u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-                    at += bytes[at..].iter().take_while(is_number_byte).count();
-                    let number = &text[from..at];
+                    index += bytes[index..].iter().take_while(is_number_byte).count();
+                    let number = &text[start..index];
                     let is_float = number.contains(['.', 'e', 'E']);
                     if !is_float && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
                         return Err(ContextError::Integer(number.to_owned()));
@@ -154,25 +154,25 @@ fn merge(target: &mut Map<String, Value>, source: Map<String, Value>) {
 }
 
 fn lookup<'a>(properties: &'a Value, name: &str) -> Option<&'a Value> {
-    name.split('.').try_fold(properties, |at, key| at.get(key))
+    name.split('.').try_fold(properties, |group, key| group.get(key))
 }
 
 fn insert(properties: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ContextError> {
-    let mut at = properties;
+    let mut group = properties;
     let mut keys = name.split('.').peekable();
     while let Some(key) = keys.next() {
         if keys.peek().is_none() {
-            at.insert(key.to_owned(), value);
+            group.insert(key.to_owned(), value);
             return Ok(());
         }
-        let slot = at.entry(key).or_insert(Value::Null);
+        let slot = group.entry(key).or_insert(Value::Null);
         if slot.is_null() || *slot == Value::Bool(false) {
             *slot = Value::Object(Map::new());
         }
-        let Value::Object(inner) = slot else {
+        let Value::Object(subgroup) = slot else {
             return Err(ContextError::Nested { name: name.to_owned(), parent: key.to_owned() });
         };
-        at = inner;
+        group = subgroup;
     }
     Ok(())
 }

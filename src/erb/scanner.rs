@@ -71,8 +71,8 @@ pub(super) fn scan(source: &str) -> Scanned {
     let mut line = 1u32;
     let mut text = String::new();
     let mut text_line = 1u32;
-    while let Some(at) = rest.find("<%") {
-        let (before, tag) = rest.split_at(at);
+    while let Some(tag_start) = rest.find("<%") {
+        let (before, tag) = rest.split_at(tag_start);
         // `<%%` is a literal `<%`.
         if let Some(after) = tag.strip_prefix("<%%") {
             text.push_str(before);
@@ -158,23 +158,23 @@ struct ClosedTag {
 /// Finds the end of a tag whose code starts at the start of `code`. Returns `None` if the tag is not closed.
 fn code_until_close(code: &str) -> Option<ClosedTag> {
     let mut content = String::new();
-    let mut from = 0;
-    while let Some(offset) = code[from..].find("%>") {
-        let at = from + offset;
-        if code[from..at].ends_with('%') {
-            content.push_str(&code[from..at - 1]);
+    let mut start = 0;
+    while let Some(offset) = code[start..].find("%>") {
+        let end = start + offset;
+        if code[start..end].ends_with('%') {
+            content.push_str(&code[start..end - 1]);
             content.push_str("%>");
-            from = at + 2;
+            start = end + 2;
             continue;
         }
-        let after = &code[at + 2..];
-        if code[from..at].ends_with('-') {
-            content.push_str(&code[from..at - 1]);
+        let after = &code[end + 2..];
+        if code[start..end].ends_with('-') {
+            content.push_str(&code[start..end - 1]);
             let trims_line = after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n");
-            return Some(ClosedTag { code: content, length: at + 2, trims_line });
+            return Some(ClosedTag { code: content, length: end + 2, trims_line });
         }
-        content.push_str(&code[from..at]);
-        return Some(ClosedTag { code: content, length: at + 2, trims_line: false });
+        content.push_str(&code[start..end]);
+        return Some(ClosedTag { code: content, length: end + 2, trims_line: false });
     }
     None
 }

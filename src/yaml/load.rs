@@ -111,14 +111,14 @@ impl<'t> Entries<'t> {
         value: Node,
         is_merged: bool,
     ) -> Result<(), (Node, Position)> {
-        let Some(at) = index_key.as_ref().and_then(|key| self.find(key)) else {
+        let Some(entry_index) = index_key.as_ref().and_then(|key| self.find(key)) else {
             self.add(key, index_key, value, is_merged);
             return Ok(());
         };
-        if !is_merged && !self.merged_indices.remove(&at) {
-            return Err((key, self.pairs[at].0.position.clone()));
+        if !is_merged && !self.merged_indices.remove(&entry_index) {
+            return Err((key, self.pairs[entry_index].0.position.clone()));
         }
-        self.pairs[at] = (key, value);
+        self.pairs[entry_index] = (key, value);
         Ok(())
     }
 
@@ -130,18 +130,18 @@ impl<'t> Entries<'t> {
     }
 
     fn add(&mut self, key: Node, index_key: Option<Key<'t>>, value: Node, is_merged: bool) {
-        let at = self.pairs.len();
+        let entry_index = self.pairs.len();
         if is_merged {
-            self.merged_indices.insert(at);
+            self.merged_indices.insert(entry_index);
         }
-        if at == MAX_UNINDEXED_PAIRS {
+        if entry_index == MAX_UNINDEXED_PAIRS {
             let indexed_pairs = self.pairs.iter().enumerate();
-            let keys =
-                indexed_pairs.filter_map(|(at, (key, _))| Some((Key::of(&key.data)?.into_owned(), at)));
+            let keys = indexed_pairs
+                .filter_map(|(entry_index, (key, _))| Some((Key::of(&key.data)?.into_owned(), entry_index)));
             self.index.extend(keys);
         }
-        if at >= MAX_UNINDEXED_PAIRS {
-            self.index.extend(index_key.map(|key| (key, at)));
+        if entry_index >= MAX_UNINDEXED_PAIRS {
+            self.index.extend(index_key.map(|key| (key, entry_index)));
         }
         self.pairs.push((key, value));
     }

@@ -119,10 +119,12 @@ fn is_decimal(text: &str) -> bool {
 fn float(text: &str, allows_underscores: bool) -> Option<Data> {
     let bytes = text.as_bytes();
     let plain = if allows_underscores && text.contains('_') {
-        let separates = |at: usize| {
-            at > 0 && bytes[at - 1].is_ascii_digit() && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)
+        let separates = |index: usize| {
+            index > 0
+                && bytes[index - 1].is_ascii_digit()
+                && bytes.get(index + 1).is_some_and(u8::is_ascii_digit)
         };
-        if !bytes.iter().enumerate().all(|(at, byte)| *byte != b'_' || separates(at)) {
+        if !bytes.iter().enumerate().all(|(index, byte)| *byte != b'_' || separates(index)) {
             return None;
         }
         without_underscores(text)

@@ -183,8 +183,8 @@ impl Lowerer {
 /// Returns the names of the named groups of a regular expression, in order.
 pub(super) fn group_names(source: &str) -> Vec<String> {
     let mut names = Vec::new();
-    for (at, _) in source.match_indices("(?<") {
-        let rest = &source[at + 3..];
+    for (start, _) in source.match_indices("(?<") {
+        let rest = &source[start + 3..];
         if let Some(end) = rest.find('>')
             && !rest.starts_with(['=', '!'])
         {

@@ -22,12 +22,12 @@ impl Lowerer {
     pub(super) fn branch(
         &mut self,
         condition: &Ast,
-        then: Option<&Ast>,
+        then_branch: Option<&Ast>,
         otherwise: Option<&Ast>,
     ) -> Lowered<Node> {
         Ok(Node::If {
             condition: self.condition(condition)?,
-            then: self.maybe_box(then)?,
+            then_branch: self.maybe_box(then_branch)?,
             otherwise: self.maybe_box(otherwise)?,
         })
     }

@@ -63,8 +63,8 @@ pub(crate) enum Node {
     /// The pairs at the end of an array. If `**` leaves none, Ruby adds no hash.
     Pairs(Vec<Pair>),
     Range {
-        from: Option<Box<Expr>>,
-        to: Option<Box<Expr>>,
+        begin: Option<Box<Expr>>,
+        end: Option<Box<Expr>>,
         excludes_end: bool,
     },
     /// Appends a piece of the template's text to the output.
@@ -108,7 +108,7 @@ pub(crate) enum Node {
     Sequence(Vec<Expr>),
     If {
         condition: Box<Expr>,
-        then: Option<Box<Expr>>,
+        then_branch: Option<Box<Expr>>,
         otherwise: Option<Box<Expr>>,
     },
     While {
@@ -186,8 +186,8 @@ pub(crate) enum Node {
         body: Arc<Body>,
     },
     Alias {
-        to: Name,
-        from: Name,
+        new_name: Name,
+        old_name: Name,
     },
     /// `/(?<name>…)/ =~ value`, which sets local variables.
     MatchAssign {

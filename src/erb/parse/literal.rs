@@ -46,9 +46,9 @@ impl Lowerer {
             };
             // If a literal key is repeated, Ruby keeps only the last entry, at its own position.
             if let Pair::Entry(key, _) = &pair
-                && let Some(earlier_index) = pairs
-                    .iter()
-                    .position(|pair| matches!(pair, Pair::Entry(earlier, _) if same_literal(earlier, key)))
+                && let Some(earlier_index) = pairs.iter().position(
+                    |pair| matches!(pair, Pair::Entry(earlier_key, _) if same_literal(earlier_key, key)),
+                )
             {
                 let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
                 if is_zero || !matches!(&pairs[earlier_index], Pair::Entry(_, value) if is_literal(value)) {

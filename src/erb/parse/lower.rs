@@ -336,9 +336,10 @@ impl Lowerer {
                 body: self.method_body(None, module.body.as_deref())?,
             },
             Ast::Alias(alias) => match (&*alias.to, &*alias.from) {
-                (Ast::Sym(to), Ast::Sym(from)) => {
-                    let (to, from) = (to.name.to_string_lossy(), from.name.to_string_lossy());
-                    Node::Alias { to: self.name(&to), from: self.name(&from) }
+                (Ast::Sym(new_name), Ast::Sym(old_name)) => {
+                    let (new_name, old_name) =
+                        (new_name.name.to_string_lossy(), old_name.name.to_string_lossy());
+                    Node::Alias { new_name: self.name(&new_name), old_name: self.name(&old_name) }
                 }
                 _ => return refuse(ast, "an alias of a global variable"),
             },
@@ -372,8 +373,8 @@ impl Lowerer {
         })
     }
 
-    fn range(&mut self, from: Option<&Ast>, to: Option<&Ast>, excludes_end: bool) -> Lowered<Node> {
-        Ok(Node::Range { from: self.maybe_box(from)?, to: self.maybe_box(to)?, excludes_end })
+    fn range(&mut self, begin: Option<&Ast>, end: Option<&Ast>, excludes_end: bool) -> Lowered<Node> {
+        Ok(Node::Range { begin: self.maybe_box(begin)?, end: self.maybe_box(end)?, excludes_end })
     }
 }
 

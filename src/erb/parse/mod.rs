@@ -85,10 +85,10 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
     let options = ParserOptions { record_tokens: false, ..ParserOptions::default() };
     let ParserResult { ast, diagnostics, input, .. } =
         Parser::new(scan.ruby.clone().into_bytes(), options).do_parse();
-    let at = |offset: usize| line_at(&line_starts, &scan.lines, offset as u32);
+    let line_of = |offset: usize| line_at(&line_starts, &scan.lines, offset as u32);
     if let Some(error) = diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
         let message = syntax::plain_message(&error.render_message());
-        return Err(ParseError::Syntax { line: at(error.loc.begin), message });
+        return Err(ParseError::Syntax { line: line_of(error.loc.begin), message });
     }
     drop(input);
     let body = match lower::lower(ast.as_deref()) {
@@ -98,7 +98,7 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
                 // Dropping the tree recurses as deep as the tree nests, and could overflow the stack.
                 std::mem::forget(ast);
             }
-            return Err(ParseError::Unsupported { line: at(error.offset), construct: error.construct });
+            return Err(ParseError::Unsupported { line: line_of(error.offset), construct: error.construct });
         }
     };
     Ok(Template {

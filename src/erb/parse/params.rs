@@ -19,8 +19,8 @@ impl Lowerer {
                         params.required_params.push(Parameter::Slot(slot));
                         params.is_single = true;
                     }
-                    several => {
-                        let target = self.multi_target(several)?;
+                    items => {
+                        let target = self.multi_target(items)?;
                         params.required_params.push(Parameter::Nested(target));
                         params.is_single = true;
                     }

@@ -235,7 +235,7 @@ fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
 /// Returns the text and the added columns; `None` if it is deep enough.
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
     let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
-    let start = before.rfind(['\n', '\r']).map_or(0, |at| at + 1);
+    let start = before.rfind(['\n', '\r']).map_or(0, |line_break| line_break + 1);
     let prefix = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
     let width = 1 + text[..start].split(['\n', '\r']).map(prefix).max().unwrap_or(0);
     (mark.col() < width).then(|| (format!("{}{:width$}{}", &text[..start], "", &text[start..]), width))
@@ -250,7 +250,7 @@ enum Failure {
 }
 
 impl Failure {
-    fn at(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
+    fn from_problem(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
         Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
@@ -300,7 +300,7 @@ impl<'t> Builder<'t> {
                 if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
-                    return Err(Failure::at(span, problem, hint));
+                    return Err(Failure::from_problem(span, problem, hint));
                 }
                 match range_in(text, &content) {
                     Some(range) => (Kind::Scalar { is_plain }, range, tag, anchor),
@@ -316,7 +316,7 @@ impl<'t> Builder<'t> {
                 Some(target) => (Kind::Alias, (narrow(*target), 0), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
-                    return Err(Failure::at(span, "this alias has no anchor", hint));
+                    return Err(Failure::from_problem(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
@@ -332,7 +332,7 @@ impl<'t> Builder<'t> {
             {
                 let problem =
                     "the name of this anchor has characters other than letters, digits, '-' and '_'";
-                return Err(Failure::at(span, problem, "rename the anchor and its aliases"));
+                return Err(Failure::from_problem(span, problem, "rename the anchor and its aliases"));
             }
             _ => return Ok(()),
         };
@@ -349,7 +349,7 @@ impl<'t> Builder<'t> {
             self.open.push(id);
             if self.open.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
-                return Err(Failure::at(
+                return Err(Failure::from_problem(
                     span,
                     problem,
                     "move nested values closer to the top of the document",
@@ -372,7 +372,8 @@ fn range_in(document: &str, part: &str) -> Option<(u32, u32)> {
 /// key.
 fn is_half_key(span: &Span, text: &str) -> bool {
     let (start, end) = (span.start.byte_offset(), span.end.byte_offset());
-    let Some((before, after)) = start.filter(|_| start == end).and_then(|at| text.split_at_checked(at))
+    let Some((before, after)) =
+        start.filter(|_| start == end).and_then(|offset| text.split_at_checked(offset))
     else {
         return false;
     };

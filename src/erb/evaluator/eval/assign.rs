@@ -103,19 +103,19 @@ impl Interp {
         let value = self.eval(value, env)?;
         self.span = expr.span;
         let Value::Regexp(regexp) = regexp else { return Ok(Value::Nil) };
-        let scope_class = match &value {
+        let match_data = match &value {
             Value::Nil => None,
             other => {
                 let text = self.string_arg(other)?;
                 self.regexp_match(&regexp, &text, 0)?
             }
         };
-        self.set_last_match(scope_class.clone(), env);
+        self.set_last_match(match_data.clone(), env);
         for (name, slot) in names {
-            let value = scope_class.as_ref().map_or(Value::Nil, |scope_class| group_value(scope_class, name));
+            let value = match_data.as_ref().map_or(Value::Nil, |match_data| group_value(match_data, name));
             self.set_local(*slot, value, env);
         }
-        Ok(scope_class.map_or(Value::Nil, |scope_class| Value::Int(scope_class.char_start())))
+        Ok(match_data.map_or(Value::Nil, |match_data| Value::Int(match_data.char_start())))
     }
 
     pub(super) fn set_local(&self, slot: Slot, value: Value, env: &Rc<Env>) {
@@ -244,18 +244,18 @@ impl Interp {
             }
             other => vec![other.clone()],
         };
-        let at = |index: usize| list.get(index).cloned().unwrap_or(Value::Nil);
+        let item_at = |index: usize| list.get(index).cloned().unwrap_or(Value::Nil);
         for (index, target) in multi.before.iter().enumerate() {
-            self.assign(target, at(index), env)?;
+            self.assign(target, item_at(index), env)?;
         }
         let Some(splat) = &multi.splat else { return Ok(()) };
-        let from = multi.before.len().min(list.len());
-        let to = list.len().saturating_sub(multi.after.len()).max(from);
+        let splat_start = multi.before.len().min(list.len());
+        let splat_end = list.len().saturating_sub(multi.after.len()).max(splat_start);
         if let Some(target) = splat {
-            self.assign(target, Value::array(list[from..to].to_vec()), env)?;
+            self.assign(target, Value::array(list[splat_start..splat_end].to_vec()), env)?;
         }
         for (index, target) in multi.after.iter().enumerate() {
-            self.assign(target, at(to + index), env)?;
+            self.assign(target, item_at(splat_end + index), env)?;
         }
         Ok(())
     }

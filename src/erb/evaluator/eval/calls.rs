@@ -420,14 +420,14 @@ impl Interp {
             let mut next = class.superclass.clone();
             let mut has_found_owner = class.singleton.borrow().contains_key(name);
             if !has_found_owner {
-                let mut at = Some(Rc::clone(class));
-                while let Some(candidate) = at {
+                let mut next_class = Some(Rc::clone(class));
+                while let Some(candidate) = next_class {
                     if Rc::ptr_eq(&candidate, owner) {
                         next = candidate.superclass.clone();
                         has_found_owner = true;
                         break;
                     }
-                    at = candidate.superclass.clone();
+                    next_class = candidate.superclass.clone();
                 }
             }
             return if has_found_owner { next.and_then(|class| class.find_singleton(name)) } else { None };
@@ -443,8 +443,8 @@ impl Interp {
                 classes.push(class);
             }
         }
-        let at = classes.iter().position(|class| Rc::ptr_eq(class, owner))?;
-        classes[at + 1..].iter().find_map(|class| class.methods.borrow().get(name).cloned())
+        let owner_index = classes.iter().position(|class| Rc::ptr_eq(class, owner))?;
+        classes[owner_index + 1..].iter().find_map(|class| class.methods.borrow().get(name).cloned())
     }
 
     /// Describes a receiver as Ruby 3.1 does in its error messages.

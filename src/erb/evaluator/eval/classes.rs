@@ -75,8 +75,8 @@ impl Interp {
 
     /// Looks up a constant from the current scope: in the classes around it, then at the top level.
     pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
-        let mut at = Some(Rc::clone(&env.module));
-        while let Some(class) = at {
+        let mut next_class = Some(Rc::clone(&env.module));
+        while let Some(class) = next_class {
             for ancestor in class.ancestors() {
                 if let Some(value) = ancestor.constants.borrow().get(name) {
                     return Ok(value.clone());
@@ -86,7 +86,7 @@ impl Interp {
             if let Some(class) = self.named_class(&full) {
                 return Ok(Value::Class(class));
             }
-            at = class.outer.clone();
+            next_class = class.outer.clone();
         }
         // All code of a template, even in `class ::String`, is inside the evaluation context class.
         let context = self.class("TemplateEvaluationContext");
@@ -186,9 +186,9 @@ impl Interp {
                 }
                 _ => Err(self.unsupported_error("a singleton class of this value")),
             },
-            Node::Alias { to, from } => {
+            Node::Alias { new_name, old_name } => {
                 let class = Rc::clone(&env.module);
-                self.alias(&class, to, from)?;
+                self.alias(&class, new_name, old_name)?;
                 Ok(Value::Nil)
             }
             _ => Ok(Value::Nil),
@@ -250,24 +250,24 @@ impl Interp {
         Ok(())
     }
 
-    /// Defines `to` as another name of the method `from`.
-    pub(crate) fn alias(&mut self, class: &Rc<Class>, to: &Name, from: &Name) -> EvalResult<()> {
-        let body = match class.find_method(from) {
+    /// Defines `new_name` as another name of the method `old_name`.
+    pub(crate) fn alias(&mut self, class: &Rc<Class>, new_name: &Name, old_name: &Name) -> EvalResult<()> {
+        let body = match class.find_method(old_name) {
             Some(method) => Rc::new(Method {
-                name: Arc::clone(to),
+                name: Arc::clone(new_name),
                 body: method.body.shallow_copy(),
                 owner: Rc::clone(&method.owner),
                 visibility: method.visibility,
             }),
             None => Rc::new(Method {
-                name: Arc::clone(to),
-                body: MethodBody::Builtin(Arc::clone(from)),
+                name: Arc::clone(new_name),
+                body: MethodBody::Builtin(Arc::clone(old_name)),
                 owner: Rc::clone(class),
                 visibility: Visibility::Public,
             }),
         };
         self.record_patch(class);
-        class.methods.borrow_mut().insert(Arc::clone(to), body);
+        class.methods.borrow_mut().insert(Arc::clone(new_name), body);
         Ok(())
     }
 
@@ -421,11 +421,11 @@ impl Interp {
 
     pub(super) fn back_reference(&self, character: char, env: &Rc<Env>) -> Value {
         let Some(match_data) = self.last_match(env) else { return Value::Nil };
-        let Some((from, to)) = match_data.groups.first().copied().flatten() else { return Value::Nil };
+        let Some((start, end)) = match_data.groups.first().copied().flatten() else { return Value::Nil };
         match character {
             '&' => match_data.value(0),
-            '`' => Value::str(&match_data.subject[..from]),
-            '\'' => Value::str(&match_data.subject[to..]),
+            '`' => Value::str(&match_data.subject[..start]),
+            '\'' => Value::str(&match_data.subject[end..]),
             '+' => (1..match_data.groups.len())
                 .rev()
                 .map(|index| match_data.value(index))

@@ -11,8 +11,8 @@ impl Interp {
     /// jumps out of them.
     pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
-            Node::If { condition, then, otherwise } => {
-                let branch = if self.eval(condition, env)?.is_truthy() { then } else { otherwise };
+            Node::If { condition, then_branch, otherwise } => {
+                let branch = if self.eval(condition, env)?.is_truthy() { then_branch } else { otherwise };
                 self.eval_maybe(branch.as_deref(), env)
             }
             Node::And(left, right) => {

@@ -46,12 +46,12 @@ impl Interp {
 
     /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
     pub(crate) fn raise_no_conversion<T>(&mut self, value: &Value, target: &str) -> EvalResult<T> {
-        let from = match value {
+        let source = match value {
             Value::Nil => "nil".to_owned(),
             Value::Bool(flag) => flag.to_string(),
             other => self.class_of(other).label(),
         };
-        self.raise_type_error(format!("no implicit conversion of {from} into {target}"))
+        self.raise_type_error(format!("no implicit conversion of {source} into {target}"))
     }
 
     pub(crate) fn raise_frozen_error<T>(&mut self, value: &Value) -> EvalResult<T> {

@@ -71,11 +71,11 @@ impl Interp {
                 Ok(Value::array(self.splat(&value)?))
             }
             Node::Hash(pairs) | Node::Pairs(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
-            Node::Range { from, to, excludes_end } => {
-                let from = self.eval_maybe(from.as_deref(), env)?;
-                let to = self.eval_maybe(to.as_deref(), env)?;
+            Node::Range { begin, end, excludes_end } => {
+                let begin = self.eval_maybe(begin.as_deref(), env)?;
+                let end = self.eval_maybe(end.as_deref(), env)?;
                 self.span = expr.span;
-                self.range(from, to, *excludes_end)
+                self.range(begin, end, *excludes_end)
             }
             Node::InstanceVariable(name) => Ok(self.instance_variable(&env.this, name)),
             Node::ClassVariable(name) => {
@@ -230,8 +230,8 @@ impl Interp {
     }
 
     /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
-    pub(crate) fn range(&mut self, from: Value, to: Value, excludes_end: bool) -> EvalResult<Value> {
-        let fits = match (&from, &to) {
+    pub(crate) fn range(&mut self, begin: Value, end: Value, excludes_end: bool) -> EvalResult<Value> {
+        let fits = match (&begin, &end) {
             (Value::Nil, _) | (_, Value::Nil) => true,
             (
                 Value::Int(_) | Value::Float(_) | Value::Big(_),
@@ -243,6 +243,6 @@ impl Interp {
         if !fits {
             return self.raise_argument_error("bad value for range");
         }
-        Ok(Value::Range(RRange::new(from, to, excludes_end)))
+        Ok(Value::Range(RRange::new(begin, end, excludes_end)))
     }
 }

@@ -129,9 +129,9 @@ pub(crate) struct Interp {
     pub(super) spec: Value,
     pub(super) properties: Value,
     pub(super) raw_properties: Value,
-    /// The addresses of the collections that `inspect` is showing. It ends the recursion into collections
+    /// The addresses of the collections that `inspect` is describing. They end the recursion into collections
     /// that contain themselves.
-    pub(super) showing: Vec<usize>,
+    pub(super) collections_in_inspect: Vec<usize>,
 }
 
 /// The bytes that an object takes, without the values of its variables and data.
@@ -181,7 +181,7 @@ impl Interp {
             spec: Value::Nil,
             properties: Value::Nil,
             raw_properties: Value::Nil,
-            showing: Vec::new(),
+            collections_in_inspect: Vec::new(),
         };
         let class = interp.class("TemplateEvaluationContext");
         interp.main = interp.object(class, Data::Plain);

@@ -27,13 +27,13 @@ impl Interp {
             "[]" | "slice" => self.array_slice(array, args)?,
             "at" => {
                 let index = self.index_or(args, 0, 0)?;
-                at(array, index)
+                element_at(array, index)
             }
             "dig" => self.dig(&receiver, &args.list)?,
             "fetch" => {
                 let index = self.index_or(args, 0, 0)?;
                 match position(index, array.len()) {
-                    Some(at) => array.get(at).unwrap_or(Value::Nil),
+                    Some(position) => array.get(position).unwrap_or(Value::Nil),
                     None => match (block, args.get(1)) {
                         (Some(block), _) => {
                             let index = self.arg(args, 0)?;
@@ -57,21 +57,21 @@ impl Interp {
                     if let Value::Range(range) = index {
                         // The range may end past the end of the array.
                         let length = array.len() as i64;
-                        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
-                        let from = if from < 0 { from + length } else { from };
-                        if from < 0 {
+                        let start = if range.begin.is_nil() { 0 } else { self.index_arg(&range.begin)? };
+                        let start = if start < 0 { start + length } else { start };
+                        if start < 0 {
                             let range_text = self.inspect(index)?;
                             return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                         }
-                        let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
-                        let to = if to < 0 { to + length } else { to };
-                        let to = if range.excludes_end && !range.to.is_nil() { to } else { to + 1 };
-                        self.use_scratch(((to - from).max(0) as usize).saturating_mul(VALUE_BYTES))?;
-                        out.extend((from..to).map(|index| at(array, index)));
+                        let end = if range.end.is_nil() { -1 } else { self.index_arg(&range.end)? };
+                        let end = if end < 0 { end + length } else { end };
+                        let end = if range.excludes_end && !range.end.is_nil() { end } else { end + 1 };
+                        self.use_scratch(((end - start).max(0) as usize).saturating_mul(VALUE_BYTES))?;
+                        out.extend((start..end).map(|index| element_at(array, index)));
                         continue;
                     }
                     let index = self.index_arg(index)?;
-                    out.push(at(array, index));
+                    out.push(element_at(array, index));
                 }
                 Value::array(out)
             }
@@ -80,7 +80,7 @@ impl Interp {
                 Some(_) => return self.enumerable_method(&receiver, name, args),
             },
             "last" => match args.get(0) {
-                None => at(array, -1),
+                None => element_at(array, -1),
                 Some(count) => {
                     let count = self.count_arg(&count.clone())?;
                     let items = array.to_vec();
@@ -228,10 +228,10 @@ impl Interp {
             }
             "assoc" | "rassoc" => {
                 let key_to_find = self.arg(args, 0)?;
-                let at = usize::from(name == "rassoc");
+                let pair_index = usize::from(name == "rassoc");
                 for item in array.to_vec() {
                     if let Value::Array(pair) = &item
-                        && let Some(key) = pair.get(at)
+                        && let Some(key) = pair.get(pair_index)
                         && self.equal(&key, &key_to_find)?
                     {
                         return Ok(Some(item));
@@ -357,7 +357,7 @@ impl Interp {
         items: &[Value],
         size: usize,
         is_ordered: bool,
-        from: usize,
+        first_index: usize,
         indexes: &mut Vec<usize>,
         out: &mut Vec<Value>,
     ) -> EvalResult<()> {
@@ -366,7 +366,7 @@ impl Interp {
             out.push(Value::array(indexes.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
-        let start = if is_ordered { 0 } else { from };
+        let start = if is_ordered { 0 } else { first_index };
         for index in start..items.len() {
             self.step(1 + indexes.len() as u64 / 16)?;
             if is_ordered && indexes.contains(&index) {
@@ -420,50 +420,52 @@ impl Interp {
     fn array_slice(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
         match (self.arg(args, 0)?, args.get(1)) {
-            (Value::Int(index), None) => Ok(at(array, index)),
+            (Value::Int(index), None) => Ok(element_at(array, index)),
             (Value::Range(range), None) => match self.range_bounds(&range, length)? {
-                Some((from, count)) => Ok(Value::array(array.to_vec()[from..from + count].to_vec())),
+                Some((start, count)) => Ok(Value::array(array.to_vec()[start..start + count].to_vec())),
                 None => Ok(Value::Nil),
             },
             (index, None) => {
                 let index = self.index_arg(&index)?;
-                Ok(at(array, index))
+                Ok(element_at(array, index))
             }
-            (from, Some(count)) => {
-                let from = self.index_arg(&from)?;
+            (start, Some(count)) => {
+                let start = self.index_arg(&start)?;
                 let count = self.index_arg(&count.clone())?;
-                let from = if from < 0 { from + length as i64 } else { from };
-                if from < 0 || from > length as i64 || count < 0 {
+                let start = if start < 0 { start + length as i64 } else { start };
+                if start < 0 || start > length as i64 || count < 0 {
                     return Ok(Value::Nil);
                 }
-                let from = from as usize;
-                let to = from.saturating_add(count as usize).min(length);
-                Ok(Value::array(array.to_vec()[from..to].to_vec()))
+                let start = start as usize;
+                let end = start.saturating_add(count as usize).min(length);
+                Ok(Value::array(array.to_vec()[start..end].to_vec()))
             }
         }
     }
 
     /// Implements `dig`: looks up one key after the other and stops at nil.
-    pub(crate) fn dig(&mut self, from: &Value, keys: &[Value]) -> EvalResult<Value> {
-        let mut at = from.clone();
+    pub(crate) fn dig(&mut self, collection: &Value, keys: &[Value]) -> EvalResult<Value> {
+        let mut value = collection.clone();
         for key in keys {
-            at = match &at {
+            value = match &value {
                 Value::Nil => return Ok(Value::Nil),
-                Value::Array(_) => self.call(&at, "at", vec![key.clone()])?,
-                Value::Hash(_) => self.call(&at, "[]", vec![key.clone()])?,
-                Value::Object(_) if self.responds(&at, "dig") => self.call(&at, "dig", vec![key.clone()])?,
+                Value::Array(_) => self.call(&value, "at", vec![key.clone()])?,
+                Value::Hash(_) => self.call(&value, "[]", vec![key.clone()])?,
+                Value::Object(_) if self.responds(&value, "dig") => {
+                    self.call(&value, "dig", vec![key.clone()])?
+                }
                 other => {
                     let class = self.class_of(other).label();
                     return self.raise_type_error(format!("{class} does not have #dig method"));
                 }
             };
         }
-        Ok(at)
+        Ok(value)
     }
 }
 
 /// Returns the element at an index, or nil if there is none. A negative index counts from the end.
-pub(super) fn at(array: &RArray, index: i64) -> Value {
+pub(super) fn element_at(array: &RArray, index: i64) -> Value {
     position(index, array.len()).and_then(|index| array.get(index)).unwrap_or(Value::Nil)
 }
 

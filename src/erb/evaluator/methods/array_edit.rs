@@ -75,8 +75,8 @@ impl Interp {
                 Some(count) => {
                     let count = self.count_arg(&count.clone())?;
                     let mut items = array.items.borrow_mut();
-                    let from = items.len().saturating_sub(count);
-                    Value::array(items.split_off(from))
+                    let start = items.len().saturating_sub(count);
+                    Value::array(items.split_off(start))
                 }
             },
             "shift" => match args.get(0) {
@@ -87,8 +87,8 @@ impl Interp {
                 Some(count) => {
                     let count = self.count_arg(&count.clone())?;
                     let mut items = array.items.borrow_mut();
-                    let to = count.min(items.len());
-                    Value::array(items.drain(..to).collect())
+                    let end = count.min(items.len());
+                    Value::array(items.drain(..end).collect())
                 }
             },
             "unshift" | "prepend" => {
@@ -102,13 +102,16 @@ impl Interp {
             "insert" => {
                 let index = self.index_or(args, 0, 0)?;
                 let length = array.len() as i64;
-                let at = if index < 0 { index + length + 1 } else { index };
-                if at < 0 {
+                let position = if index < 0 { index + length + 1 } else { index };
+                if position < 0 {
                     let text = format!("index {index} too small for array; minimum: -{}", length + 1);
                     return Err(self.ruby_error("IndexError", text));
                 }
-                self.grow(array, at)?;
-                array.items.borrow_mut().splice(at as usize..at as usize, args.list.iter().skip(1).cloned());
+                self.grow(array, position)?;
+                array
+                    .items
+                    .borrow_mut()
+                    .splice(position as usize..position as usize, args.list.iter().skip(1).cloned());
                 receiver
             }
             "[]=" => self.array_store(array, args)?,
@@ -206,44 +209,44 @@ impl Interp {
                     Some(_) => (Value::Nil, &args.list[..]),
                     None => (self.arg(args, 0)?, &args.list[1..]),
                 };
-                let (from, to) = match rest {
+                let (start, end) = match rest {
                     [] | [Value::Nil] => (0, length),
-                    [at @ Value::Range(range)] => {
+                    [range_value @ Value::Range(range)] => {
                         // The range may end past the end of the array, which then grows.
-                        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
-                        let from = if from < 0 { from + length as i64 } else { from };
-                        if from < 0 {
-                            let range_text = self.inspect(at)?;
+                        let start = if range.begin.is_nil() { 0 } else { self.index_arg(&range.begin)? };
+                        let start = if start < 0 { start + length as i64 } else { start };
+                        if start < 0 {
+                            let range_text = self.inspect(range_value)?;
                             return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                         }
-                        let to = if range.to.is_nil() { -1 } else { self.index_arg(&range.to)? };
-                        let to = if to < 0 { to + length as i64 } else { to };
-                        let leaves_out_end = range.excludes_end && !range.to.is_nil();
-                        let to = if leaves_out_end { to } else { to + 1 };
-                        (from as usize, to.max(from) as usize)
+                        let end = if range.end.is_nil() { -1 } else { self.index_arg(&range.end)? };
+                        let end = if end < 0 { end + length as i64 } else { end };
+                        let leaves_out_end = range.excludes_end && !range.end.is_nil();
+                        let end = if leaves_out_end { end } else { end + 1 };
+                        (start as usize, end.max(start) as usize)
                     }
-                    [from, more @ ..] => {
-                        let from = if from.is_nil() { 0 } else { self.index_arg(from)? };
-                        let from = (if from < 0 { from + length as i64 } else { from }).max(0) as usize;
+                    [start, more @ ..] => {
+                        let start = if start.is_nil() { 0 } else { self.index_arg(start)? };
+                        let start = (if start < 0 { start + length as i64 } else { start }).max(0) as usize;
                         match more.first() {
-                            Some(Value::Nil) | None => (from, length),
+                            Some(Value::Nil) | None => (start, length),
                             Some(count) => {
                                 let count = self.index_arg(count)?;
                                 if count < 0 {
                                     return Ok(Some(receiver));
                                 }
-                                (from, from.saturating_add(count as usize))
+                                (start, start.saturating_add(count as usize))
                             }
                         }
                     }
                 };
-                if to > MAX_LENGTH as usize {
+                if end > MAX_LENGTH as usize {
                     return self.raise_argument_error("argument too big");
                 }
-                if to > length {
-                    self.grow(array, to as i64)?;
+                if end > length {
+                    self.grow(array, end as i64)?;
                 }
-                for index in from..to {
+                for index in start..end {
                     let item = match &block {
                         Some(block) => self.yield_one(block, Value::Int(index as i64))?,
                         None => value.clone(),
@@ -257,16 +260,16 @@ impl Interp {
                 let length = array.len();
                 match (args.get(0).cloned(), args.get(1).cloned()) {
                     (Some(Value::Range(range)), None) => {
-                        if let Some((from, count)) = self.range_bounds(&range, length)? {
-                            array.items.borrow_mut().drain(from..from + count);
+                        if let Some((start, count)) = self.range_bounds(&range, length)? {
+                            array.items.borrow_mut().drain(start..start + count);
                         }
                     }
-                    (Some(from), Some(_)) => {
+                    (Some(start), Some(_)) => {
                         if let Value::Array(items) = &slice {
-                            let from = self.index_arg(&from)?;
-                            let from = if from < 0 { from + length as i64 } else { from } as usize;
+                            let start = self.index_arg(&start)?;
+                            let start = if start < 0 { start + length as i64 } else { start } as usize;
                             let count = items.len();
-                            array.items.borrow_mut().drain(from..from + count);
+                            array.items.borrow_mut().drain(start..start + count);
                         }
                     }
                     (Some(index), None) => {
@@ -300,40 +303,40 @@ impl Interp {
     /// Implements `[]=`.
     fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
-        let (from, count, value) = match args.list.as_slice() {
+        let (start, count, value) = match args.list.as_slice() {
             [Value::Range(range), value] => match self.range_bounds(range, length)? {
-                Some((from, count)) => (from as i64, count, value.clone()),
+                Some((start, count)) => (start as i64, count, value.clone()),
                 None => {
-                    let from = self.index_arg(&range.from.clone())?;
-                    if from < 0 {
+                    let start = self.index_arg(&range.begin.clone())?;
+                    if start < 0 {
                         let range_text = self.inspect(&args.list[0])?;
                         return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                     }
-                    (from, 0, value.clone())
+                    (start, 0, value.clone())
                 }
             },
             [index, value] => {
                 let index = self.index_arg(index)?;
-                let at = if index < 0 { index + length as i64 } else { index };
-                if at < 0 {
+                let position = if index < 0 { index + length as i64 } else { index };
+                if position < 0 {
                     let text = format!("index {index} too small for array; minimum: -{length}");
                     return Err(self.ruby_error("IndexError", text));
                 }
-                if at >= MAX_LENGTH {
+                if position >= MAX_LENGTH {
                     let index = self.int_arg(&args.list[0])?;
                     return Err(self.ruby_error("IndexError", format!("index {index} too big")));
                 }
-                self.grow(array, at + 1)?;
-                array.items.borrow_mut()[at as usize] = value.clone();
+                self.grow(array, position + 1)?;
+                array.items.borrow_mut()[position as usize] = value.clone();
                 return Ok(value.clone());
             }
-            [from, count, value] => {
-                let (from, count) = (self.index_arg(from)?, self.index_arg(count)?);
+            [start, count, value] => {
+                let (start, count) = (self.index_arg(start)?, self.index_arg(count)?);
                 if count < 0 {
                     return Err(self.ruby_error("IndexError", format!("negative length ({count})")));
                 }
-                let from = if from < 0 { from + length as i64 } else { from };
-                (from, count as usize, value.clone())
+                let start = if start < 0 { start + length as i64 } else { start };
+                (start, count as usize, value.clone())
             }
             _ => {
                 let count = args.len();
@@ -342,17 +345,17 @@ impl Interp {
                 ));
             }
         };
-        if from < 0 {
-            return Err(self.ruby_error("IndexError", format!("index {from} too small for array")));
+        if start < 0 {
+            return Err(self.ruby_error("IndexError", format!("index {start} too small for array")));
         }
-        self.grow(array, from)?;
-        let from = from as usize;
-        let to = from.saturating_add(count).min(array.len());
+        self.grow(array, start)?;
+        let start = start as usize;
+        let end = start.saturating_add(count).min(array.len());
         let new = match &value {
             Value::Array(list) => list.to_vec(),
             other => vec![other.clone()],
         };
-        array.items.borrow_mut().splice(from..to, new);
+        array.items.borrow_mut().splice(start..end, new);
         Ok(value)
     }
 }

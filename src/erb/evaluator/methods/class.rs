@@ -43,9 +43,9 @@ impl Interp {
                 let mut list: Vec<Value> = class.ancestors().into_iter().map(Value::Class).collect();
                 if !class.is_module && label != "BasicObject" {
                     let kernel = self.class("Kernel");
-                    let at = list.len().saturating_sub(1);
+                    let root_index = list.len().saturating_sub(1);
                     if !list.iter().any(|module| module.same(&Value::Class(Rc::clone(&kernel)))) {
-                        list.insert(at, Value::Class(kernel));
+                        list.insert(root_index, Value::Class(kernel));
                     }
                 }
                 Value::array(list)
@@ -99,12 +99,12 @@ impl Interp {
             "const_get" => {
                 let constant_path = self.arg(args, 0)?;
                 let constant_path = self.name_arg(&constant_path)?;
-                let mut at = Rc::clone(class);
+                let mut scope = Rc::clone(class);
                 let mut constant = receiver;
                 for part in constant_path.split("::").filter(|part| !part.is_empty()) {
-                    constant = self.constant_in(&at, part)?;
+                    constant = self.constant_in(&scope, part)?;
                     if let Value::Class(inner) = &constant {
-                        at = Rc::clone(inner);
+                        scope = Rc::clone(inner);
                     }
                 }
                 constant
@@ -159,10 +159,10 @@ impl Interp {
                 Value::Symbol(method_name)
             }
             "alias_method" => {
-                let (to, from) = (self.arg(args, 0)?, self.arg(args, 1)?);
-                let (to, from) = (self.name_arg(&to)?, self.name_arg(&from)?);
-                self.alias(class, &Arc::from(to.as_str()), &Arc::from(from))?;
-                Value::symbol(&to)
+                let (new_name, old_name) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                let (new_name, old_name) = (self.name_arg(&new_name)?, self.name_arg(&old_name)?);
+                self.alias(class, &Arc::from(new_name.as_str()), &Arc::from(old_name))?;
+                Value::symbol(&new_name)
             }
             "remove_method" | "undef_method" => {
                 for arg in &args.list {
@@ -251,8 +251,8 @@ impl Interp {
                 detail: Value::Nil,
             }));
         }
-        let mut at = Some(Rc::clone(class));
-        while let Some(class) = at {
+        let mut next_class = Some(Rc::clone(class));
+        while let Some(class) = next_class {
             if class.members.borrow().is_some() {
                 return Some(Data::Struct(Vec::new()));
             }
@@ -263,7 +263,7 @@ impl Interp {
                 label if super::names::fact(label).is_some() => return None,
                 _ => {}
             }
-            at = class.superclass.clone();
+            next_class = class.superclass.clone();
         }
         Some(Data::Plain)
     }
@@ -408,9 +408,9 @@ impl Interp {
                 }
             },
             ("Range", "new") => {
-                let (from, to) = (self.arg(args, 0)?, self.arg(args, 1)?);
+                let (begin, end) = (self.arg(args, 0)?, self.arg(args, 1)?);
                 let excludes_end = args.get(2).is_some_and(Value::is_truthy);
-                self.range(from, to, excludes_end)?
+                self.range(begin, end, excludes_end)?
             }
             ("Struct", "new") => self.new_struct_class(class, args)?,
             ("Class", "new") => {

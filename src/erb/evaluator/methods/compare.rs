@@ -54,8 +54,8 @@ impl Interp {
             }
             (Value::Range(x), Value::Range(y)) => {
                 x.excludes_end == y.excludes_end
-                    && self.equal(&x.from, &y.from)?
-                    && self.equal(&x.to, &y.to)?
+                    && self.equal(&x.begin, &y.begin)?
+                    && self.equal(&x.end, &y.end)?
             }
             (Value::Regexp(x), Value::Regexp(y)) => x.source == y.source && x.options == y.options,
             (Value::Object(x), _) => {
@@ -279,10 +279,10 @@ impl Interp {
     /// Implements `clamp` with two bounds or a range.
     pub(crate) fn clamp(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (low, high) = match args.get(0) {
-            Some(Value::Range(range)) if range.excludes_end && !range.to.is_nil() => {
+            Some(Value::Range(range)) if range.excludes_end && !range.end.is_nil() => {
                 return self.raise_argument_error("cannot clamp with an exclusive range");
             }
-            Some(Value::Range(range)) => (range.from.clone(), range.to.clone()),
+            Some(Value::Range(range)) => (range.begin.clone(), range.end.clone()),
             _ => (self.arg(args, 0)?, self.arg(args, 1)?),
         };
         if !low.is_nil() && !high.is_nil() && self.order(&low, &high)? == Ordering::Greater {

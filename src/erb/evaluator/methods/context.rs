@@ -54,17 +54,17 @@ impl Interp {
             return Err(self.ruby_error("NoMethodError", text));
         };
         let text = text.get().clone();
-        let mut at = self.properties_hash();
+        let mut value = self.properties_hash();
         for key in text.split('.') {
-            at = match &at {
+            value = match &value {
                 Value::Hash(hash) => hash.get_text(key).unwrap_or(Value::Nil),
                 other => self.call(&other.clone(), "[]", vec![Value::str(key)])?,
             };
-            if at.is_nil() {
+            if value.is_nil() {
                 break;
             }
         }
-        Ok(at)
+        Ok(value)
     }
 
     /// Implements `p(names, default)`.

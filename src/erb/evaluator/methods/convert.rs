@@ -91,8 +91,8 @@ impl Interp {
     }
 
     /// Returns the index at a position of the arguments, or a default if it is missing.
-    pub(crate) fn index_or(&mut self, args: &Args, at: usize, default: i64) -> EvalResult<i64> {
-        match args.get(at) {
+    pub(crate) fn index_or(&mut self, args: &Args, position: usize, default: i64) -> EvalResult<i64> {
+        match args.get(position) {
             Some(value) => self.index_arg(&value.clone()),
             None => Ok(default),
         }

@@ -26,7 +26,7 @@ impl Interp {
     /// Creates a lazy enumerator. Its elements are computed eagerly, so an endless range is not supported.
     pub(super) fn lazy(&mut self, receiver: &Value) -> EvalResult<Value> {
         if let Value::Range(range) = receiver
-            && range.to.is_nil()
+            && range.end.is_nil()
         {
             return Err(self.unsupported_error("an endless lazy enumerator"));
         }
@@ -78,9 +78,9 @@ impl Interp {
                 let index = Cell::new(start);
                 let counting = Value::native(move |interp, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
-                    let at = index.get();
-                    index.set(at + 1);
-                    interp.yield_to(&block, vec![value, Value::Int(at)])
+                    let position = index.get();
+                    index.set(position + 1);
+                    interp.yield_to(&block, vec![value, Value::Int(position)])
                 });
                 let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
                 if is_lazy { self.lazy(&result)? } else { result }
@@ -98,15 +98,15 @@ impl Interp {
             }
             "next" | "peek" => {
                 let key: Arc<str> = Arc::from("@position");
-                let at = match self.instance_variable(&enumerator, &key) {
-                    Value::Int(at) => at,
+                let position = match self.instance_variable(&enumerator, &key) {
+                    Value::Int(position) => position,
                     _ => 0,
                 };
                 let items = self.collect(&enumerator)?;
-                match items.get(at as usize) {
+                match items.get(position as usize) {
                     Some(item) => {
                         if name == "next" {
-                            object.variables.borrow_mut().insert(key, Value::Int(at + 1));
+                            object.variables.borrow_mut().insert(key, Value::Int(position + 1));
                         }
                         item.clone()
                     }

@@ -110,25 +110,25 @@ impl Interp {
                     return Ok(Some(Value::Int(0)));
                 }
                 let unit = BigInt::from(10).pow((-digits) as u32);
-                let down = div_floor(&value, &unit) * &unit;
-                let rest = &value - &down;
+                let floor = div_floor(&value, &unit) * &unit;
+                let rest = &value - &floor;
                 Value::big(match name {
-                    "floor" => down,
+                    "floor" => floor,
                     // Ruby 3.1 returns a multiple of the unit unchanged only if it fits into 62 bits.
-                    "ceil" if rest == BigInt::from(0) && is_fixnum(&value) && is_fixnum(&unit) => down,
-                    "ceil" => down + unit,
+                    "ceil" if rest == BigInt::from(0) && is_fixnum(&value) && is_fixnum(&unit) => floor,
+                    "ceil" => floor + unit,
                     "truncate" => &value - (&value % &unit),
                     _ => {
                         let doubled_rest = rest * 2;
                         let tie_goes_up = match half {
                             Half::Up => value >= BigInt::from(0),
                             Half::Down => value < BigInt::from(0),
-                            Half::Even => (&down / &unit).bit(0),
+                            Half::Even => (&floor / &unit).bit(0),
                         };
                         if doubled_rest > unit || doubled_rest == unit && tie_goes_up {
-                            down + unit
+                            floor + unit
                         } else {
-                            down
+                            floor
                         }
                     }
                 })
@@ -198,12 +198,12 @@ impl Interp {
                         let is_set = bit.sign() == Sign::Plus && to_big(receiver).sign() == Sign::Minus;
                         return Ok(Some(Value::Int(i64::from(is_set))));
                     }
-                    [Value::Range(range)] if !range.to.is_nil() => {
-                        let (from, to) = (self.int_arg(&range.from)?, self.int_arg(&range.to)?);
-                        if to <= from {
+                    [Value::Range(range)] if !range.end.is_nil() => {
+                        let (start, end) = (self.int_arg(&range.begin)?, self.int_arg(&range.end)?);
+                        if end <= start {
                             return Err(self.unsupported_error("Integer#[] with a range without bits"));
                         }
-                        (from, to.saturating_sub(from).saturating_add(i64::from(!range.excludes_end)))
+                        (start, end.saturating_sub(start).saturating_add(i64::from(!range.excludes_end)))
                     }
                     [Value::Range(_)] => {
                         return Err(self.unsupported_error("Integer#[] with an endless range"));
@@ -330,12 +330,12 @@ impl Interp {
                         }
                     }
                     let target_class = self.class_of(a).label();
-                    let from = match b {
+                    let source = match b {
                         Value::Nil => "nil".to_owned(),
                         Value::Bool(flag) => flag.to_string(),
                         other => self.class_of(other).label(),
                     };
-                    self.raise_type_error(format!("{from} can't be coerced into {target_class}"))
+                    self.raise_type_error(format!("{source} can't be coerced into {target_class}"))
                 }
             };
         }

@@ -201,14 +201,14 @@ impl Interp {
     /// Returns true if Ruby defines a class method of this name for the class or one of its superclasses.
     fn has_class_method(&self, receiver: &Value, name: &str) -> bool {
         let Value::Class(class) = receiver else { return false };
-        let mut at = Some(Rc::clone(class));
-        while let Some(candidate) = at {
+        let mut next_class = Some(Rc::clone(class));
+        while let Some(candidate) = next_class {
             if names::fact(&candidate.label())
                 .is_some_and(|fact| names::list_contains(fact.class_methods, name))
             {
                 return true;
             }
-            at = candidate.superclass.clone();
+            next_class = candidate.superclass.clone();
         }
         false
     }

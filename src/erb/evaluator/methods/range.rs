@@ -22,30 +22,30 @@ impl Interp {
         length: usize,
     ) -> EvalResult<Option<(usize, usize)>> {
         let length = length as i64;
-        let from = if range.from.is_nil() { 0 } else { self.index_arg(&range.from)? };
-        let (to, excludes_end) =
-            if range.to.is_nil() { (-1, false) } else { (self.index_arg(&range.to)?, range.excludes_end) };
-        let from = if from < 0 { from + length } else { from };
-        if from < 0 || from > length {
+        let start = if range.begin.is_nil() { 0 } else { self.index_arg(&range.begin)? };
+        let (end, excludes_end) =
+            if range.end.is_nil() { (-1, false) } else { (self.index_arg(&range.end)?, range.excludes_end) };
+        let start = if start < 0 { start + length } else { start };
+        if start < 0 || start > length {
             return Ok(None);
         }
-        let to = if to < 0 { to + length } else { to };
-        let to = if excludes_end { to } else { to + 1 }.min(length);
-        Ok(Some((from as usize, (to - from).max(0) as usize)))
+        let end = if end < 0 { end + length } else { end };
+        let end = if excludes_end { end } else { end + 1 }.min(length);
+        Ok(Some((start as usize, (end - start).max(0) as usize)))
     }
 
     /// Returns true if a value lies within a range, by `<=>`.
     pub(crate) fn range_covers(&mut self, range: &RRange, value: &Value) -> EvalResult<bool> {
-        if !range.from.is_nil() {
-            match self.compare(&range.from, value)? {
+        if !range.begin.is_nil() {
+            match self.compare(&range.begin, value)? {
                 Some(Ordering::Less | Ordering::Equal) => {}
                 _ => return Ok(false),
             }
         }
-        if range.to.is_nil() {
+        if range.end.is_nil() {
             return Ok(true);
         }
-        Ok(match self.compare(value, &range.to)? {
+        Ok(match self.compare(value, &range.end)? {
             Some(Ordering::Less) => true,
             Some(Ordering::Equal) => !range.excludes_end,
             _ => false,
@@ -55,14 +55,14 @@ impl Interp {
     /// Implements `cover?` with a range.
     fn covers_range(&mut self, range: &RRange, inner: &Rc<RRange>) -> EvalResult<bool> {
         let is_wider = |end: &Value, inner_end: &Value| end.is_nil() && !inner_end.is_nil();
-        if is_wider(&inner.from, &range.from) || is_wider(&inner.to, &range.to) {
+        if is_wider(&inner.begin, &range.begin) || is_wider(&inner.end, &range.end) {
             return Ok(false);
         }
-        let is_empty = !inner.from.is_nil() && !self.range_covers(inner, &inner.from)?;
-        if is_empty || !inner.from.is_nil() && !self.range_covers(range, &inner.from)? {
+        let is_empty = !inner.begin.is_nil() && !self.range_covers(inner, &inner.begin)?;
+        if is_empty || !inner.begin.is_nil() && !self.range_covers(range, &inner.begin)? {
             return Ok(false);
         }
-        match self.compare(&range.to, &inner.to)? {
+        match self.compare(&range.end, &inner.end)? {
             Some(Ordering::Less) if inner.excludes_end && !range.excludes_end => {}
             Some(Ordering::Less) => return Ok(false),
             Some(Ordering::Equal) => return Ok(inner.excludes_end || !range.excludes_end),
@@ -81,77 +81,77 @@ impl Interp {
         range: &RRange,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
-        match (&range.from, &range.to) {
-            (Value::Int(from), to) => {
-                let mut at = *from;
-                let (last, is_whole) = match to {
+        match (&range.begin, &range.end) {
+            (Value::Int(begin), end) => {
+                let mut number = *begin;
+                let (last, is_whole) = match end {
                     Value::Nil => (i128::MAX, false),
-                    Value::Float(to) => (to.floor() as i128, to.floor() == *to),
-                    Value::Big(to) if to.sign() == Sign::Minus => (i128::MIN, false),
+                    Value::Float(end) => (end.floor() as i128, end.floor() == *end),
+                    Value::Big(end) if end.sign() == Sign::Minus => (i128::MIN, false),
                     Value::Big(_) => (i128::MAX, false),
-                    to => (i128::from(self.int_arg(&to.clone())?), true),
+                    end => (i128::from(self.int_arg(&end.clone())?), true),
                 };
                 let last = last.saturating_sub(i128::from(range.excludes_end && is_whole));
-                while i128::from(at) <= last {
+                while i128::from(number) <= last {
                     self.step(1)?;
-                    if visit(self, Value::Int(at))?.is_break() {
+                    if visit(self, Value::Int(number))?.is_break() {
                         break;
                     }
-                    if at == i64::MAX {
-                        if !matches!(to, Value::Int(_)) {
+                    if number == i64::MAX {
+                        if !matches!(end, Value::Int(_)) {
                             return Err(self.unsupported_error("a range with numbers beyond 64 bits"));
                         }
                         break;
                     }
-                    at += 1;
+                    number += 1;
                 }
                 Ok(())
             }
-            (Value::Str(from), Value::Str(to)) => {
-                let (from, to) = (from.get().clone(), to.get().clone());
-                self.each_between(&from, &to, range.excludes_end, visit)
+            (Value::Str(begin), Value::Str(end)) => {
+                let (begin, end) = (begin.get().clone(), end.get().clone());
+                self.each_between(&begin, &end, range.excludes_end, visit)
             }
             (Value::Nil, _) => self.raise_type_error("can't iterate from NilClass"),
-            (from, _) => {
-                if !self.responds(from, "succ") {
-                    let class = self.class_of(from).label();
+            (begin, _) => {
+                if !self.responds(begin, "succ") {
+                    let class = self.class_of(begin).label();
                     return self.raise_type_error(format!("can't iterate from {class}"));
                 }
-                let mut at = from.clone();
-                while self.range_covers(range, &at)? {
+                let mut value = begin.clone();
+                while self.range_covers(range, &value)? {
                     self.step(1)?;
-                    if visit(self, at.clone())?.is_break() {
+                    if visit(self, value.clone())?.is_break() {
                         break;
                     }
                     // The last value may have no successor.
                     if !range.excludes_end
-                        && !range.to.is_nil()
-                        && self.compare(&at, &range.to)? == Some(Ordering::Equal)
+                        && !range.end.is_nil()
+                        && self.compare(&value, &range.end)? == Some(Ordering::Equal)
                     {
                         break;
                     }
-                    at = self.call(&at, "succ", Vec::new())?;
+                    value = self.call(&value, "succ", Vec::new())?;
                 }
                 Ok(())
             }
         }
     }
 
-    /// Visits the strings from `from` to `to`. Numbers and single characters are counted, and other strings
-    /// follow `succ` until they are longer than `to`.
+    /// Visits the strings from `begin` to `end`. Numbers and single characters are counted, and other strings
+    /// follow `succ` until they are longer than `end`.
     fn each_between(
         &mut self,
-        from: &str,
-        to: &str,
+        begin: &str,
+        end: &str,
         excludes_end: bool,
         visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
-        if let (&[from], &[to]) = (from.as_bytes(), to.as_bytes())
-            && from.is_ascii()
-            && to.is_ascii()
+        if let (&[begin], &[end]) = (begin.as_bytes(), end.as_bytes())
+            && begin.is_ascii()
+            && end.is_ascii()
         {
-            for code in from..=to {
-                if excludes_end && code == to {
+            for code in begin..=end {
+                if excludes_end && code == end {
                     break;
                 }
                 self.step(1)?;
@@ -162,11 +162,11 @@ impl Interp {
             return Ok(());
         }
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if digits(from) && digits(to) {
-            let (Ok(first), Ok(last)) = (from.parse::<i64>(), to.parse::<i64>()) else {
+        if digits(begin) && digits(end) {
+            let (Ok(first), Ok(last)) = (begin.parse::<i64>(), end.parse::<i64>()) else {
                 return Err(self.unsupported_error("a range of strings with numbers beyond 64 bits"));
             };
-            let width = from.len();
+            let width = begin.len();
             for number in first..=last {
                 if excludes_end && number == last {
                     break;
@@ -178,19 +178,19 @@ impl Interp {
             }
             return Ok(());
         }
-        if from > to || excludes_end && from == to {
+        if begin > end || excludes_end && begin == end {
             return Ok(());
         }
-        let after = super::successor::successor(to, false);
-        let mut at = from.to_owned();
-        while at != after {
+        let after = super::successor::successor(end, false);
+        let mut text = begin.to_owned();
+        while text != after {
             self.step(1)?;
-            let is_last = !excludes_end && at == to;
-            if visit(self, Value::str(at.clone()))?.is_break() || is_last {
+            let is_last = !excludes_end && text == end;
+            if visit(self, Value::str(text.clone()))?.is_break() || is_last {
                 break;
             }
-            at = super::successor::successor(&at, false);
-            if excludes_end && at == to || at.len() > to.len() || at.is_empty() {
+            text = super::successor::successor(&text, false);
+            if excludes_end && text == end || text.len() > end.len() || text.is_empty() {
                 break;
             }
         }
@@ -213,30 +213,30 @@ impl Interp {
         if is_number(&step) && to_f64(&step) < 0.0 {
             return self.raise_argument_error("step can't be negative");
         }
-        match (&range.from, &range.to, &step) {
-            (Value::Int(from), to @ (Value::Nil | Value::Int(_)), Value::Int(step)) => {
-                let last = match to {
+        match (&range.begin, &range.end, &step) {
+            (Value::Int(begin), end @ (Value::Nil | Value::Int(_)), Value::Int(step)) => {
+                let last = match end {
                     Value::Int(last) if range.excludes_end => last.checked_sub(1),
                     Value::Int(last) => Some(*last),
                     _ => Some(i64::MAX),
                 };
-                let mut at = Some(*from);
-                while let (Some(index), Some(last)) = (at, last) {
+                let mut next_number = Some(*begin);
+                while let (Some(index), Some(last)) = (next_number, last) {
                     if index > last {
                         break;
                     }
                     self.step(1)?;
                     self.yield_one(&block, Value::Int(index))?;
-                    at = index.checked_add(*step);
+                    next_number = index.checked_add(*step);
                 }
             }
-            (Value::Int(_) | Value::Float(_), to, Value::Int(_) | Value::Float(_))
-                if to.is_nil() || is_number(to) =>
+            (Value::Int(_) | Value::Float(_), end, Value::Int(_) | Value::Float(_))
+                if end.is_nil() || is_number(end) =>
             {
-                let to = if to.is_nil() { f64::INFINITY } else { to_f64(to) };
-                let (from, step) = (to_f64(&range.from), to_f64(&step));
-                self.float_steps(from, to, step, range.excludes_end, &mut |interp, at| {
-                    interp.yield_one(&block, at).map(drop)
+                let end = if end.is_nil() { f64::INFINITY } else { to_f64(end) };
+                let (begin, step) = (to_f64(&range.begin), to_f64(&step));
+                self.float_steps(begin, end, step, range.excludes_end, &mut |interp, value| {
+                    interp.yield_one(&block, value).map(drop)
                 })?;
             }
             _ => return Err(self.unsupported_error("Range#step with values of these types")),
@@ -247,10 +247,10 @@ impl Interp {
     /// Raises `RangeError` if the range lacks the end that the method needs.
     fn need_end(&mut self, range: &RRange, name: &str) -> EvalResult<()> {
         let (end_name, range_kind) = match name {
-            "min" if range.from.is_nil() => ("minimum", "beginless"),
-            "max" if range.to.is_nil() => ("maximum", "endless"),
-            "minmax" if range.to.is_nil() => ("maximum", "endless"),
-            "minmax" if range.from.is_nil() => ("minimum", "beginless"),
+            "min" if range.begin.is_nil() => ("minimum", "beginless"),
+            "max" if range.end.is_nil() => ("maximum", "endless"),
+            "minmax" if range.end.is_nil() => ("maximum", "endless"),
+            "minmax" if range.begin.is_nil() => ("minimum", "beginless"),
             _ => return Ok(()),
         };
         Err(self.ruby_error("RangeError", format!("cannot get the {end_name} of {range_kind} range")))
@@ -266,20 +266,20 @@ impl Interp {
         let receiver = Value::Range(Rc::clone(range));
         Ok(Some(match name {
             "first" | "begin" if args.is_empty() => {
-                if name == "first" && range.from.is_nil() {
+                if name == "first" && range.begin.is_nil() {
                     return Err(
                         self.ruby_error("RangeError", "cannot get the first element of beginless range")
                     );
                 }
-                range.from.clone()
+                range.begin.clone()
             }
             "last" | "end" if args.is_empty() => {
-                if name == "last" && range.to.is_nil() {
+                if name == "last" && range.end.is_nil() {
                     return Err(self.ruby_error("RangeError", "cannot get the last element of endless range"));
                 }
-                range.to.clone()
+                range.end.clone()
             }
-            "first" if range.from.is_nil() => {
+            "first" if range.begin.is_nil() => {
                 return Err(self.ruby_error("RangeError", "cannot get the first element of beginless range"));
             }
             "last" => {
@@ -290,7 +290,7 @@ impl Interp {
                 self.call_with(&Value::array(items), "last", args.clone())?
             }
             "min" | "max" | "minmax"
-                if range.from.is_nil() && name != "max" || range.to.is_nil() && name != "min" =>
+                if range.begin.is_nil() && name != "max" || range.end.is_nil() && name != "min" =>
             {
                 self.need_end(range, name)?;
                 return self.enumerable_method(&receiver, name, args);
@@ -298,48 +298,48 @@ impl Interp {
             "min" | "max" if !args.is_empty() || args.block.is_some() => {
                 return self.enumerable_method(&receiver, name, args);
             }
-            "max" if self.compare(&range.from, &range.to)? == Some(Ordering::Greater) => Value::Nil,
+            "max" if self.compare(&range.begin, &range.end)? == Some(Ordering::Greater) => Value::Nil,
             "max"
                 if range.excludes_end
-                    && !matches!(range.to, Value::Int(_) | Value::Big(_))
-                    && is_number(&range.to) =>
+                    && !matches!(range.end, Value::Int(_) | Value::Big(_))
+                    && is_number(&range.end) =>
             {
                 return self.raise_type_error("cannot exclude non Integer value");
             }
-            "max" if range.excludes_end && matches!(range.from, Value::Float(_)) => {
+            "max" if range.excludes_end && matches!(range.begin, Value::Float(_)) => {
                 return self.raise_type_error("cannot exclude end value with non Integer begin value");
             }
-            "max" if range.from.is_nil() => {
+            "max" if range.begin.is_nil() => {
                 if range.excludes_end {
                     return self.raise_type_error("cannot exclude end value with non Integer begin value");
                 }
-                range.to.clone()
+                range.end.clone()
             }
-            "min" if range.to.is_nil() => range.from.clone(),
-            "max" if range.excludes_end && !is_number(&range.to) => {
+            "min" if range.end.is_nil() => range.begin.clone(),
+            "max" if range.excludes_end && !is_number(&range.end) => {
                 return self.enumerable_method(&receiver, name, args);
             }
-            "min" | "max" => match (&range.from, &range.to) {
-                (Value::Int(from), Value::Int(to)) => {
-                    let last = if range.excludes_end { to.saturating_sub(1) } else { *to };
-                    if *from > last || (range.excludes_end && from == to) {
+            "min" | "max" => match (&range.begin, &range.end) {
+                (Value::Int(begin), Value::Int(end)) => {
+                    let last = if range.excludes_end { end.saturating_sub(1) } else { *end };
+                    if *begin > last || (range.excludes_end && begin == end) {
                         Value::Nil
                     } else {
-                        Value::Int(if name == "min" { *from } else { last })
+                        Value::Int(if name == "min" { *begin } else { last })
                     }
                 }
                 _ => {
-                    let order = self.order(&range.from, &range.to)?;
+                    let order = self.order(&range.begin, &range.end)?;
                     let is_empty =
                         order == Ordering::Greater || order == Ordering::Equal && range.excludes_end;
                     if is_empty {
                         Value::Nil
                     } else if name == "min" {
-                        range.from.clone()
+                        range.begin.clone()
                     } else if range.excludes_end {
-                        Value::big(to_big(&range.to) - 1)
+                        Value::big(to_big(&range.end) - 1)
                     } else {
-                        range.to.clone()
+                        range.end.clone()
                     }
                 }
             },
@@ -355,24 +355,26 @@ impl Interp {
                 }
             },
             "exclude_end?" => Value::Bool(range.excludes_end),
-            "size" | "count" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
-                (Value::Int(from), Value::Int(to)) => {
-                    let count = i128::from(*to) - i128::from(*from) + i128::from(!range.excludes_end);
+            "size" | "count" if args.is_empty() && args.block.is_none() => match (&range.begin, &range.end) {
+                (Value::Int(begin), Value::Int(end)) => {
+                    let count = i128::from(*end) - i128::from(*begin) + i128::from(!range.excludes_end);
                     Value::big(count.max(0).into())
                 }
                 (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
-                (from, to) if name == "size" && is_number(from) && is_number(to) && is_float(from, to) => {
-                    if [from, to].iter().any(|end| (1e15..f64::INFINITY).contains(&to_f64(end).abs())) {
+                (begin, end)
+                    if name == "size" && is_number(begin) && is_number(end) && is_float(begin, end) =>
+                {
+                    if [begin, end].iter().any(|bound| (1e15..f64::INFINITY).contains(&to_f64(bound).abs())) {
                         return Err(self.unsupported_error("the size of a range with large floats"));
                     }
-                    match float_step_count(to_f64(from), to_f64(to), 1.0, range.excludes_end) {
+                    match float_step_count(to_f64(begin), to_f64(end), 1.0, range.excludes_end) {
                         count if count.is_infinite() => Value::Float(count),
                         count => self.float_to_int(count)?,
                     }
                 }
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
                     let count: BigInt =
-                        to_big(&range.to) - to_big(&range.from) + i32::from(!range.excludes_end);
+                        to_big(&range.end) - to_big(&range.begin) + i32::from(!range.excludes_end);
                     Value::big(count.max(BigInt::from(0)))
                 }
                 _ if name == "count" => Value::Int(self.collect(&receiver)?.len() as i64),
@@ -383,26 +385,26 @@ impl Interp {
                 if let (Value::Range(inner), "cover?") = (&value, name) {
                     return Ok(Some(Value::Bool(self.covers_range(range, inner)?)));
                 }
-                if let (Value::Str(_), "include?" | "member?") = (&range.from, name) {
+                if let (Value::Str(_), "include?" | "member?") = (&range.begin, name) {
                     return self.enumerable_method(&receiver, name, args);
                 }
                 Value::Bool(self.range_covers(range, &value)?)
             }
             "step" | "%" => self.range_step(range, name, args)?,
             "to_a" | "to_ary" | "entries" => {
-                if range.to.is_nil() {
+                if range.end.is_nil() {
                     return Err(self.ruby_error("RangeError", "cannot convert endless range to an array"));
                 }
                 Value::array(self.collect(&receiver)?)
             }
-            "sum" if args.is_empty() && args.block.is_none() => match (&range.from, &range.to) {
+            "sum" if args.is_empty() && args.block.is_none() => match (&range.begin, &range.end) {
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
-                    let last = to_big(&range.to) - i32::from(range.excludes_end);
-                    let from = to_big(&range.from);
-                    if last < from {
+                    let last = to_big(&range.end) - i32::from(range.excludes_end);
+                    let first = to_big(&range.begin);
+                    if last < first {
                         return Ok(Some(Value::Int(0)));
                     }
-                    Value::big((&from + &last) * (&last - &from + 1) / 2)
+                    Value::big((&first + &last) * (&last - &first + 1) / 2)
                 }
                 _ => return self.enumerable_method(&receiver, name, args),
             },

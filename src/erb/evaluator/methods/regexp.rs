@@ -27,7 +27,7 @@ impl RMatch {
             .first()
             .copied()
             .flatten()
-            .map_or(0, |(from, _)| self.subject[..from].chars().count() as i64)
+            .map_or(0, |(start, _)| self.subject[..start].chars().count() as i64)
     }
 }
 
@@ -81,10 +81,10 @@ impl Interp {
         &mut self,
         regexp: &Rc<Regex>,
         text: &str,
-        at: usize,
+        start: usize,
     ) -> EvalResult<Option<Rc<RMatch>>> {
         self.check_subject(regexp, text)?;
-        let groups = self.regexp_groups(regexp, text, at)?;
+        let groups = self.regexp_groups(regexp, text, start)?;
         Ok(groups.map(|groups| RMatch::new(Rc::clone(regexp), Rc::from(text), groups, true)))
     }
 
@@ -126,11 +126,11 @@ impl Interp {
         &mut self,
         regexp: &Rc<Regex>,
         text: &str,
-        at: usize,
+        offset: usize,
     ) -> EvalResult<Option<Groups>> {
         self.step(1)?;
         let start = Instant::now();
-        let search_result = regexp.find(text, at);
+        let search_result = regexp.find(text, offset);
         self.step(start.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
         match search_result {
             Ok(groups) => Ok(groups),
@@ -212,8 +212,8 @@ impl Interp {
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let all = |from: usize| {
-            (from..match_data.groups.len()).map(|index| match_data.value(index)).collect::<Vec<_>>()
+        let all = |first_group: usize| {
+            (first_group..match_data.groups.len()).map(|index| match_data.value(index)).collect::<Vec<_>>()
         };
         Ok(Some(match name {
             "[]" => match self.arg(args, 0)? {
@@ -242,9 +242,11 @@ impl Interp {
             }
             "names" => Value::array(match_data.regexp.names().into_iter().map(Value::str).collect()),
             "pre_match" => {
-                Value::str(match_data.groups[0].map_or("", |(from, _)| &match_data.subject[..from]))
+                Value::str(match_data.groups[0].map_or("", |(start, _)| &match_data.subject[..start]))
             }
-            "post_match" => Value::str(match_data.groups[0].map_or("", |(_, to)| &match_data.subject[to..])),
+            "post_match" => {
+                Value::str(match_data.groups[0].map_or("", |(_, end)| &match_data.subject[end..]))
+            }
             "to_s" => match_data.value(0),
             "begin" | "end" | "offset" => {
                 let index = match self.arg(args, 0)? {
@@ -256,17 +258,17 @@ impl Interp {
                 let Some(group) = group else {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of matches")));
                 };
-                let Some((from, to)) = *group else {
+                let Some((start, end)) = *group else {
                     if name == "offset" {
                         return Ok(Some(Value::array(vec![Value::Nil, Value::Nil])));
                     }
                     return Ok(Some(Value::Nil));
                 };
-                let at = |byte: usize| Value::Int(match_data.subject[..byte].chars().count() as i64);
+                let char_index = |byte: usize| Value::Int(match_data.subject[..byte].chars().count() as i64);
                 match name {
-                    "begin" => at(from),
-                    "end" => at(to),
-                    _ => Value::array(vec![at(from), at(to)]),
+                    "begin" => char_index(start),
+                    "end" => char_index(end),
+                    _ => Value::array(vec![char_index(start), char_index(end)]),
                 }
             }
             "size" | "length" => Value::Int(match_data.groups.len() as i64),

@@ -27,8 +27,8 @@ impl Interp {
             Value::Array(_) | Value::Hash(_) => self.inspect(value)?,
             Value::Range(range) => {
                 let dots = if range.excludes_end { "..." } else { ".." };
-                let (from, to) = (self.text_of(&range.from)?, self.text_of(&range.to)?);
-                format!("{from}{dots}{to}")
+                let (begin, end) = (self.text_of(&range.begin)?, self.text_of(&range.end)?);
+                format!("{begin}{dots}{end}")
             }
             Value::Regexp(regexp) => regexp.to_s(),
             Value::Match(match_data) => match_data.group(0).unwrap_or_default().to_owned(),
@@ -84,7 +84,7 @@ impl Interp {
 
     /// Returns the text of `inspect`. A template can define it for its own classes.
     pub(crate) fn inspect(&mut self, value: &Value) -> EvalResult<String> {
-        self.step(1 + self.showing.len() as u64 / 16)?;
+        self.step(1 + self.collections_in_inspect.len() as u64 / 16)?;
         self.check_depth()?;
         Ok(match value {
             Value::Nil => "nil".into(),
@@ -92,32 +92,32 @@ impl Interp {
             Value::Symbol(name) => inspect_symbol(name),
             Value::Array(array) => {
                 let address = Rc::as_ptr(array) as usize;
-                if self.showing.contains(&address) {
+                if self.collections_in_inspect.contains(&address) {
                     return Ok("[...]".into());
                 }
-                self.showing.push(address);
+                self.collections_in_inspect.push(address);
                 let result = self.inspect_list(&array.to_vec());
-                self.showing.pop();
+                self.collections_in_inspect.pop();
                 format!("[{}]", result?)
             }
             Value::Hash(hash) => {
                 let address = Rc::as_ptr(hash) as usize;
-                if self.showing.contains(&address) {
+                if self.collections_in_inspect.contains(&address) {
                     return Ok("{...}".into());
                 }
-                self.showing.push(address);
+                self.collections_in_inspect.push(address);
                 let result = self.inspect_pairs(&hash.pairs());
-                self.showing.pop();
+                self.collections_in_inspect.pop();
                 format!("{{{}}}", result?)
             }
             Value::Range(range) => {
                 let dots = if range.excludes_end { "..." } else { ".." };
-                let from = if range.from.is_nil() { String::new() } else { self.inspect(&range.from)? };
-                let to = if range.to.is_nil() { String::new() } else { self.inspect(&range.to)? };
-                if range.from.is_nil() && range.to.is_nil() {
+                let begin = if range.begin.is_nil() { String::new() } else { self.inspect(&range.begin)? };
+                let end = if range.end.is_nil() { String::new() } else { self.inspect(&range.end)? };
+                if range.begin.is_nil() && range.end.is_nil() {
                     format!("nil{dots}nil")
                 } else {
-                    format!("{from}{dots}{to}")
+                    format!("{begin}{dots}{end}")
                 }
             }
             Value::Regexp(regexp) => regexp.inspect(),
@@ -146,12 +146,12 @@ impl Interp {
                     return self.text_of(&result);
                 }
                 let address = Rc::as_ptr(object) as usize;
-                if self.showing.contains(&address) {
+                if self.collections_in_inspect.contains(&address) {
                     return Ok(format!("#<{} ...>", object.class.label()));
                 }
-                self.showing.push(address);
+                self.collections_in_inspect.push(address);
                 let result = self.inspect_object(object);
-                self.showing.pop();
+                self.collections_in_inspect.pop();
                 result?
             }
             other => self.text_of(other)?,

@@ -357,8 +357,8 @@ impl Interp {
         for (number, set) in sets.iter().enumerate() {
             // A replacement cannot be negated. Ruby reads only as many of its characters as it needs.
             let replaces = number == 1 && name.starts_with("tr");
-            let from_set = char_sets.first().filter(|from: &&CharSet| replaces && !from.is_negated);
-            match CharSet::new(set, !replaces, from_set.map_or(u32::MAX, CharSet::len)) {
+            let source_set = char_sets.first().filter(|set: &&CharSet| replaces && !set.is_negated);
+            match CharSet::new(set, !replaces, source_set.map_or(u32::MAX, CharSet::len)) {
                 Ok(set) => char_sets.push(set),
                 Err((first, last)) => {
                     let text = format!("invalid range \"{first}-{last}\" in string transliteration");
@@ -396,11 +396,11 @@ impl Interp {
                 Value::str(out)
             }
             _ => {
-                let [from, to] = char_sets.as_slice() else { return Ok(Value::Nil) };
-                if from.is_negated && name == "tr_s" && !text.is_ascii() {
+                let [source_set, target_set] = char_sets.as_slice() else { return Ok(Value::Nil) };
+                if source_set.is_negated && name == "tr_s" && !text.is_ascii() {
                     return Err(self.unsupported_error("String#tr_s of all other characters beyond ASCII"));
                 }
-                if from.is_negated && to.last().is_some_and(|last| !last.is_ascii()) {
+                if source_set.is_negated && target_set.last().is_some_and(|last| !last.is_ascii()) {
                     return Err(self.unsupported_error(format!(
                         "String#{name} of all other characters to one beyond ASCII"
                     )));
@@ -408,10 +408,12 @@ impl Interp {
                 let mut out = String::new();
                 let mut last = None;
                 for character in text.chars() {
-                    let replacement = if from.is_negated {
-                        from.contains(character).then(|| to.last())
+                    let replacement = if source_set.is_negated {
+                        source_set.contains(character).then(|| target_set.last())
                     } else {
-                        from.position(character).map(|at| to.nth(at).or(to.last()))
+                        source_set
+                            .position(character)
+                            .map(|position| target_set.nth(position).or(target_set.last()))
                     };
                     match replacement {
                         None => {
@@ -501,8 +503,8 @@ impl CharSet {
     }
 
     /// Returns the character at a position.
-    fn nth(&self, at: u32) -> Option<char> {
-        let mut offset = at;
+    fn nth(&self, position: u32) -> Option<char> {
+        let mut offset = position;
         for (first, last) in &self.ranges {
             let length = last - first + 1;
             if offset < length {

@@ -102,11 +102,11 @@ impl Interp {
                 let other = self.string_arg(&other)?;
                 let mut characters: Vec<char> = string.get().chars().collect();
                 let length = characters.len() as i64;
-                let at = if index < 0 { index + length + 1 } else { index };
-                if !(0..=length).contains(&at) {
+                let position = if index < 0 { index + length + 1 } else { index };
+                if !(0..=length).contains(&position) {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }
-                characters.splice(at as usize..at as usize, other.chars());
+                characters.splice(position as usize..position as usize, other.chars());
                 string.set(characters.into_iter().collect());
                 receiver
             }
@@ -147,8 +147,8 @@ impl Interp {
                             !self.all_matches(&before, &pattern, true)?.is_empty()
                         };
                         if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
-                            let from = Args::new(args.list.iter().take(1).cloned().collect());
-                            if !matches!(self.call_with(&receiver, "count", from)?, Value::Int(0)) {
+                            let source_set = Args::new(args.list.iter().take(1).cloned().collect());
+                            if !matches!(self.call_with(&receiver, "count", source_set)?, Value::Int(0)) {
                                 return Err(
                                     self.unsupported_error(format!("String#{name} with the same result"))
                                 );
@@ -164,15 +164,15 @@ impl Interp {
 
     /// Implements `[]=`: replaces a part of the string and returns the assigned value.
     fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
-        let Some((value, at)) = args.list.split_last() else {
+        let Some((value, location)) = args.list.split_last() else {
             return self.raise_argument_error("wrong number of arguments (given 0, expected 2..3)");
         };
         let new = self.string_arg(value)?;
         let text = string.get().clone();
         let length = text.chars().count();
-        let (from, to) = match at {
+        let (start, end) = match location {
             [Value::Str(part)] => match text.find(part.get().as_str()) {
-                Some(from) => (from, from + part.get().len()),
+                Some(start) => (start, start + part.get().len()),
                 None => return Err(self.ruby_error("IndexError", "string not matched")),
             },
             [Value::Regexp(regexp), group @ ..] => {
@@ -189,9 +189,9 @@ impl Interp {
                 }
             }
             [Value::Range(range)] => match self.range_bounds(range, length)? {
-                Some((from, count)) => (byte_at(&text, from), byte_at(&text, from + count)),
+                Some((start, count)) => (byte_at(&text, start), byte_at(&text, start + count)),
                 None => {
-                    let range_text = self.inspect(&at[0])?;
+                    let range_text = self.inspect(&location[0])?;
                     return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                 }
             },
@@ -207,20 +207,20 @@ impl Interp {
                     }
                     None => 1,
                 };
-                let from = if index < 0 { index + length as i64 } else { index };
-                let is_outside = from < 0
-                    || from > length as i64
-                    || (more.is_empty() && from == length as i64 && index < 0);
+                let start = if index < 0 { index + length as i64 } else { index };
+                let is_outside = start < 0
+                    || start > length as i64
+                    || (more.is_empty() && start == length as i64 && index < 0);
                 if is_outside {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }
-                let from = from as usize;
-                (byte_at(&text, from), byte_at(&text, from.saturating_add(count)))
+                let start = start as usize;
+                (byte_at(&text, start), byte_at(&text, start.saturating_add(count)))
             }
             [] => return self.raise_argument_error("wrong number of arguments (given 1, expected 2..3)"),
         };
         self.use_scratch(text.len() + new.len())?;
-        string.set(format!("{}{new}{}", &text[..from], &text[to..]));
+        string.set(format!("{}{new}{}", &text[..start], &text[end..]));
         Ok(value.clone())
     }
 }
@@ -230,5 +230,5 @@ pub(super) fn byte_at(text: &str, index: usize) -> usize {
     if text.is_ascii() {
         return index.min(text.len());
     }
-    text.char_indices().nth(index).map_or(text.len(), |(at, _)| at)
+    text.char_indices().nth(index).map_or(text.len(), |(offset, _)| offset)
 }

@@ -44,21 +44,21 @@ impl Interp {
             "[]" | "slice" => self.string_slice(string, args, env)?,
             "byteslice" => {
                 let bytes = string.bytes();
-                let (from, count) = match args.list.as_slice() {
+                let (start, count) = match args.list.as_slice() {
                     [Value::Range(range)] => match self.range_bounds(range, bytes.len())? {
-                        Some((from, count)) => (from as i64, count as i64),
+                        Some((start, count)) => (start as i64, count as i64),
                         None => return Ok(Some(Value::Nil)),
                     },
                     _ => (self.index_or(args, 0, 0)?, self.index_or(args, 1, 1)?),
                 };
-                let from = if from < 0 { from + bytes.len() as i64 } else { from };
+                let start = if start < 0 { start + bytes.len() as i64 } else { start };
                 let is_index = args.len() == 1 && !matches!(args.list[0], Value::Range(_));
                 let max = bytes.len() as i64 - i64::from(is_index);
-                if from < 0 || from > max || count < 0 {
+                if start < 0 || start > max || count < 0 {
                     return Ok(Some(Value::Nil));
                 }
-                let to = (from as usize).saturating_add(count as usize).min(bytes.len());
-                match String::from_utf8(bytes[from as usize..to].to_vec()) {
+                let end = (start as usize).saturating_add(count as usize).min(bytes.len());
+                match String::from_utf8(bytes[start as usize..end].to_vec()) {
                     Ok(text) => Value::str(text),
                     Err(_) => return Err(self.unsupported_error("text that is not UTF-8")),
                 }
@@ -75,7 +75,7 @@ impl Interp {
                         Value::Regexp(regexp) => {
                             let match_data = self.regexp_match(regexp, &text, 0)?;
                             match_data.is_some_and(|match_data| {
-                                match_data.groups[0].is_some_and(|(from, _)| from == 0)
+                                match_data.groups[0].is_some_and(|(start, _)| start == 0)
                             })
                         }
                         other => text.starts_with(self.string_arg(other)?.as_str()),
@@ -171,12 +171,12 @@ impl Interp {
                     Value::Regexp(regexp) => {
                         let mut last = None;
                         self.check_subject(regexp, &text)?;
-                        for at in (0..=text.len()).rev().filter(|at| text.is_char_boundary(*at)) {
-                            if let Some((from, to)) =
-                                self.regexp_groups(regexp, &text, at)?.and_then(|groups| groups[0])
-                                && from == at
+                        for offset in (0..=text.len()).rev().filter(|offset| text.is_char_boundary(*offset)) {
+                            if let Some((start, end)) =
+                                self.regexp_groups(regexp, &text, offset)?.and_then(|groups| groups[0])
+                                && start == offset
                             {
-                                last = Some((from, to));
+                                last = Some((start, end));
                                 break;
                             }
                         }
@@ -184,14 +184,18 @@ impl Interp {
                     }
                     other => {
                         let separator = self.string_arg(other)?;
-                        let at =
+                        let start =
                             if name == "partition" { text.find(&separator) } else { text.rfind(&separator) };
-                        at.map(|at| (at, at + separator.len()))
+                        start.map(|start| (start, start + separator.len()))
                     }
                 };
                 Value::array(match (span, name) {
-                    (Some((from, to)), _) => {
-                        vec![Value::str(&text[..from]), Value::str(&text[from..to]), Value::str(&text[to..])]
+                    (Some((start, end)), _) => {
+                        vec![
+                            Value::str(&text[..start]),
+                            Value::str(&text[start..end]),
+                            Value::str(&text[end..]),
+                        ]
                     }
                     (None, "partition") => vec![Value::str(text), Value::str(""), Value::str("")],
                     (None, _) => vec![Value::str(""), Value::str(""), Value::str(text)],
@@ -279,8 +283,8 @@ impl Interp {
     ) -> EvalResult<Value> {
         let text = string.get().clone();
         let length = char_count(&text);
-        let cut = |from: usize, to: usize| {
-            let part = RString::new(text[byte_at(&text, from)..byte_at(&text, to)].to_owned());
+        let cut = |start: usize, end: usize| {
+            let part = RString::new(text[byte_at(&text, start)..byte_at(&text, end)].to_owned());
             part.is_binary.set(string.is_binary.get());
             Value::Str(Rc::new(part))
         };
@@ -305,19 +309,19 @@ impl Interp {
             }
             (Value::Range(range), None) => Ok(self
                 .range_bounds(&range, length)?
-                .map_or(Value::Nil, |(from, count)| cut(from, from + count))),
+                .map_or(Value::Nil, |(start, count)| cut(start, start + count))),
             (index, None) => {
                 let index = self.index_arg(&index)?;
                 Ok(position(index, length).map_or(Value::Nil, |index| cut(index, index + 1)))
             }
-            (from, Some(size)) => {
-                let (from, size) = (self.index_arg(&from)?, self.index_arg(&size)?);
-                let from = if from < 0 { from + length as i64 } else { from };
-                if from < 0 || from > length as i64 || size < 0 {
+            (start, Some(size)) => {
+                let (start, size) = (self.index_arg(&start)?, self.index_arg(&size)?);
+                let start = if start < 0 { start + length as i64 } else { start };
+                if start < 0 || start > length as i64 || size < 0 {
                     return Ok(Value::Nil);
                 }
-                let from = from as usize;
-                Ok(cut(from, from.saturating_add(size as usize).min(length)))
+                let start = start as usize;
+                Ok(cut(start, start.saturating_add(size as usize).min(length)))
             }
         }
     }
@@ -347,11 +351,13 @@ impl Interp {
                 } else {
                     let mut last = None;
                     self.check_subject(regexp, &text)?;
-                    for at in (0..=start).rev().filter(|at| text.is_char_boundary(*at)) {
+                    for offset in (0..=start).rev().filter(|offset| text.is_char_boundary(*offset)) {
                         self.step(1)?;
-                        let groups = self.regexp_groups(regexp, &text, at)?;
-                        if groups.is_some_and(|groups| groups[0].is_some_and(|(from, _)| from == at)) {
-                            last = self.regexp_match(regexp, &text, at)?;
+                        let groups = self.regexp_groups(regexp, &text, offset)?;
+                        if groups.is_some_and(|groups| {
+                            groups[0].is_some_and(|(match_start, _)| match_start == offset)
+                        }) {
+                            last = self.regexp_match(regexp, &text, offset)?;
                             break;
                         }
                     }
@@ -360,20 +366,22 @@ impl Interp {
                 if let Some(env) = env {
                     self.set_last_match(match_data.clone(), env);
                 }
-                match_data.and_then(|match_data| match_data.groups[0]).map(|(from, _)| from)
+                match_data.and_then(|match_data| match_data.groups[0]).map(|(match_start, _)| match_start)
             }
             other => {
                 let part = self.string_arg(other)?;
                 if is_forward {
-                    text[start..].find(part.as_str()).map(|at| at + start)
+                    text[start..].find(part.as_str()).map(|offset| offset + start)
                 } else {
                     let end = (start + part.len()).min(text.len());
-                    let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+                    let end = (end..=text.len())
+                        .find(|offset| text.is_char_boundary(*offset))
+                        .unwrap_or(text.len());
                     text[..end].rfind(part.as_str())
                 }
             }
         };
-        Ok(position.map_or(Value::Nil, |at| Value::Int(char_count(&text[..at]) as i64)))
+        Ok(position.map_or(Value::Nil, |offset| Value::Int(char_count(&text[..offset]) as i64)))
     }
 }
 
@@ -381,7 +389,7 @@ pub(super) fn char_count(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-/// Returns the byte offset of the character after the one at byte offset `at`.
-pub(super) fn next_boundary(text: &str, at: usize) -> usize {
-    (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+/// Returns the byte offset of the character after the one at this byte offset.
+pub(super) fn next_boundary(text: &str, offset: usize) -> usize {
+    (offset + 1..=text.len()).find(|offset| text.is_char_boundary(*offset)).unwrap_or(text.len())
 }

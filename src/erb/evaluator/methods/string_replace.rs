@@ -48,17 +48,17 @@ impl Interp {
         };
         self.check_subject(&regexp, text)?;
         let mut matches = Vec::new();
-        let mut at = 0;
+        let mut search_start = 0;
         let subject: Rc<str> = Rc::from(text);
-        while at <= text.len() {
-            let Some(groups) = self.regexp_groups(&regexp, text, at)? else { break };
-            let Some((from, to)) = groups[0] else { break };
+        while search_start <= text.len() {
+            let Some(groups) = self.regexp_groups(&regexp, text, search_start)? else { break };
+            let Some((start, end)) = groups[0] else { break };
             // All matches share their subject. Its memory is counted with the first match.
             let match_data = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
-            at = if from == to {
-                if from >= text.len() { text.len() + 1 } else { next_boundary(text, from) }
+            search_start = if start == end {
+                if start >= text.len() { text.len() + 1 } else { next_boundary(text, start) }
             } else {
-                to
+                end
             };
             matches.push(match_data);
             if only_first {
@@ -124,11 +124,11 @@ impl Interp {
             self.set_last_match(matches.last().cloned(), env);
         }
         let mut out = String::with_capacity(text.len());
-        let mut at = 0;
+        let mut copied_bytes = 0;
         for match_data in matches {
-            let Some((from, to)) = match_data.groups[0] else { continue };
+            let Some((start, end)) = match_data.groups[0] else { continue };
             let before = out.len();
-            out.push_str(&text[at..from]);
+            out.push_str(&text[copied_bytes..start]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
                     let key = match_data.value(0);
@@ -152,9 +152,9 @@ impl Interp {
                 (None, None) => {}
             }
             self.use_scratch(out.len() - before)?;
-            at = to;
+            copied_bytes = end;
         }
-        out.push_str(&text[at..]);
+        out.push_str(&text[copied_bytes..]);
         Ok(Value::str(out))
     }
 }
@@ -163,9 +163,9 @@ impl Interp {
 /// the name of a group that does not exist.
 fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), String> {
     let mut rest = template;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
+    while let Some(backslash) = rest.find('\\') {
+        out.push_str(&rest[..backslash]);
+        let after = &rest[backslash + 1..];
         match after.chars().next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
@@ -187,11 +187,11 @@ fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), S
                 rest = &after[1..];
             }
             Some('`') => {
-                out.push_str(match_data.groups[0].map_or("", |(from, _)| &match_data.subject[..from]));
+                out.push_str(match_data.groups[0].map_or("", |(start, _)| &match_data.subject[..start]));
                 rest = &after[1..];
             }
             Some('\'') => {
-                out.push_str(match_data.groups[0].map_or("", |(_, to)| &match_data.subject[to..]));
+                out.push_str(match_data.groups[0].map_or("", |(_, end)| &match_data.subject[end..]));
                 rest = &after[1..];
             }
             Some('\\') => {

@@ -131,8 +131,8 @@ impl Interp {
         while start <= text.len() {
             self.use_scratch(PART_BYTES)?;
             let Some(groups) = self.regexp_groups(regexp, text, start)? else { break };
-            let Some((from, to)) = groups[0] else { break };
-            if from == start && from == to {
+            let Some((match_start, match_end)) = groups[0] else { break };
+            if match_start == start && match_start == match_end {
                 if !has_advanced {
                     start = if start == text.len() { start + 1 } else { next_boundary(text, start) };
                     has_advanced = true;
@@ -141,11 +141,16 @@ impl Interp {
                 parts.push(text[begin..start].to_owned());
                 begin = start;
             } else {
-                parts.push(text[begin..from].to_owned());
-                (begin, start) = (to, to);
+                parts.push(text[begin..match_start].to_owned());
+                (begin, start) = (match_end, match_end);
             }
             has_advanced = false;
-            parts.extend(groups[1..].iter().flatten().map(|(from, to)| text[*from..*to].to_owned()));
+            parts.extend(
+                groups[1..]
+                    .iter()
+                    .flatten()
+                    .map(|(match_start, match_end)| text[*match_start..*match_end].to_owned()),
+            );
             splits += 1;
             if limit > 0 && limit <= splits {
                 break;

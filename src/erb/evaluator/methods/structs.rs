@@ -41,7 +41,7 @@ impl Interp {
                 for (key, value) in options.pairs() {
                     let key = self.name_arg(&key)?;
                     match members.iter().position(|member| **member == *key) {
-                        Some(at) => fields[at] = value,
+                        Some(index) => fields[index] = value,
                         None => return self.raise_argument_error(format!("unknown keywords: {key}")),
                     }
                 }
@@ -76,22 +76,22 @@ impl Interp {
             Data::Struct(fields) => fields.clone(),
             _ => return Ok(None),
         };
-        if let Some(at) = members.iter().position(|member| **member == *name) {
-            return Ok(fields.get(at).cloned());
+        if let Some(index) = members.iter().position(|member| **member == *name) {
+            return Ok(fields.get(index).cloned());
         }
         if let Some(member) = name.strip_suffix('=')
-            && let Some(at) = members.iter().position(|candidate| **candidate == *member)
+            && let Some(index) = members.iter().position(|candidate| **candidate == *member)
         {
             let value = self.arg(args, 0)?;
-            self.store_field(object, at, value.clone())?;
+            self.store_field(object, index, value.clone())?;
             return Ok(Some(value));
         }
         Ok(Some(match name {
             "[]" | "[]=" => {
                 let key = self.arg(args, 0)?;
-                let at = match &key {
+                let field_index = match &key {
                     Value::Int(index) => match position(*index, fields.len()) {
-                        Some(at) => at,
+                        Some(index) => index,
                         None => {
                             let (size, offset) = (fields.len(), *index);
                             let text = format!("offset {offset} too large for struct(size:{size})");
@@ -101,7 +101,7 @@ impl Interp {
                     other => {
                         let member_name = self.name_arg(other)?;
                         match members.iter().position(|member| **member == *member_name) {
-                            Some(at) => at,
+                            Some(index) => index,
                             None => {
                                 let text = format!("no member '{member_name}' in struct");
                                 return Err(self.ruby_error("NameError", text));
@@ -110,10 +110,10 @@ impl Interp {
                     }
                 };
                 if name == "[]" {
-                    fields[at].clone()
+                    fields[field_index].clone()
                 } else {
                     let value = self.arg(args, 1)?;
-                    self.store_field(object, at, value.clone())?;
+                    self.store_field(object, field_index, value.clone())?;
                     value
                 }
             }
@@ -157,12 +157,12 @@ impl Interp {
     }
 
     /// Sets a field, or raises `FrozenError`.
-    fn store_field(&mut self, object: &Rc<Object>, at: usize, value: Value) -> EvalResult<()> {
+    fn store_field(&mut self, object: &Rc<Object>, index: usize, value: Value) -> EvalResult<()> {
         if object.is_frozen.get() {
             return self.raise_frozen_error(&Value::Object(Rc::clone(object)));
         }
         if let Data::Struct(fields) = &mut *object.data.borrow_mut()
-            && let Some(field) = fields.get_mut(at)
+            && let Some(field) = fields.get_mut(index)
         {
             *field = value;
         }

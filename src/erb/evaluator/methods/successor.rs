@@ -19,9 +19,9 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
     let mut is_separated = false;
     for index in (0..characters.len()).rev() {
         let character = characters[index];
-        if let Some((at, _)) = carry
+        if let Some((carry_index, _)) = carry
             && is_separated
-            && are_letter_and_digit(characters[at], character)
+            && are_letter_and_digit(characters[carry_index], character)
         {
             break;
         }
@@ -49,8 +49,8 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
         }
         carry = Some((0, '\u{1}'));
     }
-    if let Some((at, extra)) = carry {
-        characters.insert(at, extra);
+    if let Some((carry_index, extra)) = carry {
+        characters.insert(carry_index, extra);
     }
     characters.into_iter().collect()
 }

@@ -29,9 +29,9 @@ pub(super) fn html(text: &str) -> String {
 fn unescape_html(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('&') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
+    while let Some(ampersand) = rest.find('&') {
+        out.push_str(&rest[..ampersand]);
+        rest = &rest[ampersand..];
         let end = rest.bytes().take(MAX_ENTITY_BYTES).position(|byte| byte == b';');
         match end.and_then(|end| Some((end, entity(&rest[1..end])?))) {
             Some((end, code)) => {
@@ -89,24 +89,24 @@ pub(super) fn percent(text: &str, keep: &str) -> String {
 pub(super) fn unpercent(text: &str, decodes_plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
+    let mut index = 0;
+    while index < bytes.len() {
         let hex = text
-            .get(at + 1..at + 3)
+            .get(index + 1..index + 3)
             .filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
             .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (bytes[at], hex) {
+        match (bytes[index], hex) {
             (b'%', Some(byte)) => {
                 out.push(byte);
-                at += 3;
+                index += 3;
             }
             (b'+', _) if decodes_plus => {
                 out.push(b' ');
-                at += 1;
+                index += 1;
             }
             (byte, _) => {
                 out.push(byte);
-                at += 1;
+                index += 1;
             }
         }
     }

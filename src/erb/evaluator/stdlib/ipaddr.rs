@@ -194,17 +194,17 @@ impl fmt::Display for Address {
             return f.write_str(&long(self.bits, self.family));
         }
         let parts = Ipv6Addr::from(self.bits).segments();
-        let zeros = |at: usize| parts[at..].iter().take_while(|part| **part == 0).count();
+        let zeros = |start: usize| parts[start..].iter().take_while(|part| **part == 0).count();
         // This is the first of the longest runs of zeros. Ruby's pattern for eight zeros does not allow a
         // zone.
         let longest = (0..8)
-            .map(|at| (zeros(at), at))
+            .map(|start| (zeros(start), start))
             .fold((1, 0), |best, run| if run.0 > best.0 { run } else { best });
-        let (count, at) = if longest.0 == 8 && self.zone.is_some() { (7, 0) } else { longest };
+        let (count, start) = if longest.0 == 8 && self.zone.is_some() { (7, 0) } else { longest };
         let text = |parts: &[u16]| parts.iter().map(|part| format!("{part:x}")).collect::<Vec<_>>().join(":");
         let short = match count {
             1 => text(&parts),
-            _ => format!("{}::{}", text(&parts[..at]), text(&parts[at + count..])),
+            _ => format!("{}::{}", text(&parts[..start]), text(&parts[start + count..])),
         };
         let tail = short.strip_prefix("::").filter(|_| self.zone.is_none());
         let (mapped_prefix, tail) = match tail.and_then(|tail| tail.strip_prefix("ffff:")) {
@@ -491,10 +491,10 @@ pub(crate) fn method(
             make(interp, new_address)
         }
         "to_range" => {
-            let (from, to) =
+            let (first, last) =
                 (address.single_address(address.first()), address.single_address(address.last()));
-            let (from, to) = (make(interp, from), make(interp, to));
-            interp.range(from, to, false)?
+            let (first, last) = (make(interp, first), make(interp, last));
+            interp.range(first, last, false)?
         }
         "succ" => create(interp, BigInt::from(address.bits) + 1, family)?,
         "|" | "&" => {

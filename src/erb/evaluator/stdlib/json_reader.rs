@@ -19,26 +19,26 @@ pub(super) struct Options {
 
 /// Reads a document.
 pub(super) fn read(interp: &mut Interp, text: &str, options: &Options) -> EvalResult<Value> {
-    let mut reader = Reader { text, at: 0, options };
+    let mut reader = Reader { text, offset: 0, options };
     reader.blank(interp)?;
     let value = reader.value(interp, 0)?;
     reader.blank(interp)?;
-    if reader.at < text.len() { reader.fail(interp) } else { Ok(value) }
+    if reader.offset < text.len() { reader.fail(interp) } else { Ok(value) }
 }
 
 struct Reader<'a> {
     text: &'a str,
-    at: usize,
+    offset: usize,
     options: &'a Options,
 }
 
 impl<'a> Reader<'a> {
     fn rest(&self) -> &'a str {
-        &self.text[self.at..]
+        &self.text[self.offset..]
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.text.as_bytes().get(self.offset).copied()
     }
 
     /// Raises `JSON::ParserError`.
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
     fn skip(&mut self, token: &str) -> bool {
         let is_next = self.rest().starts_with(token);
         if is_next {
-            self.at += token.len();
+            self.offset += token.len();
         }
         is_next
     }
@@ -60,14 +60,14 @@ impl<'a> Reader<'a> {
         loop {
             let rest = self.rest();
             let after_space = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-            self.at += rest.len() - after_space.len();
+            self.offset += rest.len() - after_space.len();
             let end = match after_space.get(..2) {
-                Some("/*") => after_space[2..].find("*/").map(|at| at + 4),
-                Some("//") => after_space.find('\n').map(|at| at + 1),
+                Some("/*") => after_space[2..].find("*/").map(|offset| offset + 4),
+                Some("//") => after_space.find('\n').map(|offset| offset + 1),
                 _ => return Ok(()),
             };
             match end {
-                Some(end) => self.at += end,
+                Some(end) => self.offset += end,
                 None => return self.fail(interp),
             }
         }
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
 
     fn array(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
         self.check_nesting(interp, depth)?;
-        self.at += 1;
+        self.offset += 1;
         self.blank(interp)?;
         let array = crate::evaluator::value::RArray::new(Vec::new());
         if self.skip("]") {
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
         self.check_nesting(interp, depth)?;
-        self.at += 1;
+        self.offset += 1;
         self.blank(interp)?;
         let hash = Rc::new(RHash::default());
         if self.skip("}") {
@@ -160,13 +160,13 @@ impl<'a> Reader<'a> {
     }
 
     fn string(&mut self, interp: &mut Interp) -> EvalResult<String> {
-        let begin = self.at;
+        let begin = self.offset;
         let mut characters = self.rest()[1..].char_indices();
         let mut out = String::new();
-        while let Some((at, character)) = characters.next() {
+        while let Some((offset, character)) = characters.next() {
             match character {
                 '"' => {
-                    self.at = begin + 1 + at + 1;
+                    self.offset = begin + 1 + offset + 1;
                     return Ok(out);
                 }
                 '\0'..='\u{1f}' => break,
@@ -208,7 +208,7 @@ impl<'a> Reader<'a> {
         }
         let rest = self.rest();
         let bytes = rest.as_bytes();
-        let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let digits = |start: usize| bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let sign = usize::from(bytes[0] == b'-');
         let digit_count = digits(sign);
         if digit_count == 0 || digit_count > 1 && bytes[sign] == b'0' {
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
             end += 1 + sign + exponent;
         }
         let text = &rest[..end];
-        self.at += end;
+        self.offset += end;
         Ok(if is_float {
             Value::Float(number::float_prefix(text))
         } else {

@@ -42,10 +42,10 @@ fn digits_of(text: &str, radix: u32) -> (String, usize) {
     let mut digits = String::new();
     let mut length = 0;
     let mut after_underscore = true;
-    for (at, character) in text.char_indices() {
+    for (index, character) in text.char_indices() {
         if character.is_digit(radix) {
             digits.push(character);
-            length = at + 1;
+            length = index + 1;
             after_underscore = false;
         } else if character == '_' && !after_underscore {
             after_underscore = true;
@@ -99,36 +99,36 @@ fn parse(is_negative: bool, digits: &str, radix: u32) -> Option<Value> {
 /// Returns the length in bytes of the float at the start of a text, or 0 if there is none.
 fn float_length(text: &str) -> usize {
     let bytes = text.as_bytes();
-    let digits = |mut at: usize| {
-        while at < bytes.len()
-            && (bytes[at].is_ascii_digit()
-                || (bytes[at] == b'_'
-                    && at > 0
-                    && bytes[at - 1].is_ascii_digit()
-                    && bytes.get(at + 1).is_some_and(u8::is_ascii_digit)))
+    let digits = |mut index: usize| {
+        while index < bytes.len()
+            && (bytes[index].is_ascii_digit()
+                || (bytes[index] == b'_'
+                    && index > 0
+                    && bytes[index - 1].is_ascii_digit()
+                    && bytes.get(index + 1).is_some_and(u8::is_ascii_digit)))
         {
-            at += 1;
+            index += 1;
         }
-        at
+        index
     };
     let start = usize::from(matches!(bytes.first(), Some(b'-' | b'+')));
-    let mut at = digits(start);
+    let mut end = digits(start);
     let starts_with_point =
-        at == start && bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-    if at == start && !starts_with_point {
+        end == start && bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+    if end == start && !starts_with_point {
         return 0;
     }
-    if bytes.get(at) == Some(&b'.') && bytes.get(at + 1).is_some_and(u8::is_ascii_digit) {
-        at = digits(at + 1);
+    if bytes.get(end) == Some(&b'.') && bytes.get(end + 1).is_some_and(u8::is_ascii_digit) {
+        end = digits(end + 1);
     }
-    if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        let exponent_start = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'-' | b'+')));
-        let end = digits(exponent_start);
-        if end > exponent_start {
-            at = end;
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let exponent_start = end + 1 + usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+        let exponent_end = digits(exponent_start);
+        if exponent_end > exponent_start {
+            end = exponent_end;
         }
     }
-    at
+    end
 }
 
 /// Returns the float at the start of a text, or 0.0 if there is none, as `to_f` does.

@@ -20,9 +20,9 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
                 Some(suffix) => {
                     let suffix = interp.string_arg(&suffix.clone())?;
                     let dots = base.len() - base.trim_start_matches('.').len();
-                    let dot = base.rfind('.').filter(|at| *at > dots);
+                    let dot = base.rfind('.').filter(|offset| *offset > dots);
                     match (suffix.as_str(), dot) {
-                        (".*", Some(at)) => base[..at].to_owned(),
+                        (".*", Some(offset)) => base[..offset].to_owned(),
                         (".*", None) => base.to_owned(),
                         (suffix, _) => {
                             base.strip_suffix(suffix).filter(|cut| !cut.is_empty()).unwrap_or(base).to_owned()
@@ -37,9 +37,9 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             let path = interp.string_arg(&path)?;
             let clean_path = path.trim_end_matches('/');
             match clean_path.rfind('/') {
-                Some(at) if clean_path[..at].bytes().all(|byte| byte == b'/') => "/".into(),
-                Some(at) => {
-                    let parent = clean_path[..at].trim_end_matches('/');
+                Some(slash) if clean_path[..slash].bytes().all(|byte| byte == b'/') => "/".into(),
+                Some(slash) => {
+                    let parent = clean_path[..slash].trim_end_matches('/');
                     match parent.strip_prefix("//") {
                         Some(rest) => format!("/{}", rest.trim_start_matches('/')),
                         None => parent.to_owned(),
@@ -54,7 +54,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             let path = interp.string_arg(&path)?;
             let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or("").trim_start_matches('.');
             match base.rfind('.') {
-                Some(at) if at > 0 => base[at..].to_owned(),
+                Some(dot) if dot > 0 => base[dot..].to_owned(),
                 _ => String::new(),
             }
         }

@@ -77,11 +77,11 @@ fn bytes_of(interp: &mut Interp, args: &Args) -> EvalResult<Vec<u8>> {
 }
 
 /// Decompresses to the end. Each piece counts towards the memory limit before the next one is read.
-fn decompress(interp: &mut Interp, mut from: impl Read, class: &str) -> EvalResult<Vec<u8>> {
+fn decompress(interp: &mut Interp, mut source: impl Read, class: &str) -> EvalResult<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {
-        match from.read(&mut piece) {
+        match source.read(&mut piece) {
             Ok(0) => return Ok(out),
             Ok(count) => {
                 interp.use_scratch(count * 2)?;
@@ -105,9 +105,9 @@ pub(crate) fn method(
     };
     let is_string_io = object.class.label() == "StringIO";
     let receiver = Value::Object(Rc::clone(object));
-    let seek = |at: usize| {
+    let seek = |offset: usize| {
         if let Data::TextStream(_, read) = &mut *object.data.borrow_mut() {
-            *read = at;
+            *read = offset;
         }
     };
     if text.is_binary.get()
@@ -116,8 +116,8 @@ pub(crate) fn method(
         return Err(interp.unsupported_error(format!("{}#{name} of binary data", object.class.label())));
     }
     let length = text.get().len();
-    let line_end = |from: usize| match text.get()[from..].find('\n') {
-        Some(at) => from + at + 1,
+    let line_end = |start: usize| match text.get()[start..].find('\n') {
+        Some(line_break) => start + line_break + 1,
         None => length,
     };
     Ok(Some(match name {
@@ -146,12 +146,12 @@ pub(crate) fn method(
         }
         "each" | "each_line" | "readlines" if args.is_empty() => {
             let mut lines = Vec::new();
-            let mut at = read;
-            while at < length {
-                let end = line_end(at);
-                interp.use_scratch(end - at + 16)?;
-                lines.push(Value::str(&text.get()[at..end]));
-                at = end;
+            let mut start = read;
+            while start < length {
+                let end = line_end(start);
+                interp.use_scratch(end - start + 16)?;
+                lines.push(Value::str(&text.get()[start..end]));
+                start = end;
             }
             seek(length);
             if name == "readlines" {

@@ -215,8 +215,8 @@ fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
         }
         Value::Range(range) => {
             state.write_u8(11 + u8::from(range.excludes_end));
-            hash_value(&range.from, state, depth + 1);
-            hash_value(&range.to, state, depth + 1);
+            hash_value(&range.begin, state, depth + 1);
+            hash_value(&range.end, state, depth + 1);
         }
         Value::Regexp(regexp) => (&regexp.source, regexp.options).hash(state),
         Value::Object(object) => match &*object.data.borrow() {
@@ -279,8 +279,8 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
         }
         (Value::Range(a), Value::Range(b)) => {
             a.excludes_end == b.excludes_end
-                && eql(&a.from, &b.from, depth + 1)
-                && eql(&a.to, &b.to, depth + 1)
+                && eql(&a.begin, &b.begin, depth + 1)
+                && eql(&a.end, &b.end, depth + 1)
         }
         (Value::Regexp(a), Value::Regexp(b)) => a.source == b.source && a.options == b.options,
         (Value::Object(a), Value::Object(b)) => {

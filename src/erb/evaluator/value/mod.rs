@@ -65,8 +65,8 @@ pub(crate) struct RArray {
 
 /// A range. An end of nil means that the range is open there.
 pub(crate) struct RRange {
-    pub(super) from: Value,
-    pub(super) to: Value,
+    pub(super) begin: Value,
+    pub(super) end: Value,
     pub(super) excludes_end: bool,
     _charge: Charge,
 }
@@ -117,8 +117,8 @@ impl RMatch {
 
     /// Returns the text of a group. Returns `None` if there is no such group or it did not match.
     pub(super) fn group(&self, index: usize) -> Option<&str> {
-        let (from, to) = (*self.groups.get(index)?)?;
-        self.subject.get(from..to)
+        let (start, end) = (*self.groups.get(index)?)?;
+        self.subject.get(start..end)
     }
 
     /// Returns the text of a group as a value, or nil.
@@ -285,14 +285,14 @@ impl Drop for RArray {
 }
 
 impl RRange {
-    pub(super) fn new(from: Value, to: Value, excludes_end: bool) -> Rc<RRange> {
-        Rc::new(RRange { from, to, excludes_end, _charge: Charge::new(SMALL_BYTES) })
+    pub(super) fn new(begin: Value, end: Value, excludes_end: bool) -> Rc<RRange> {
+        Rc::new(RRange { begin, end, excludes_end, _charge: Charge::new(SMALL_BYTES) })
     }
 }
 
 impl Drop for RRange {
     fn drop(&mut self) {
-        let parts = [&mut self.from, &mut self.to].map(|part| std::mem::replace(part, Value::Nil));
+        let parts = [&mut self.begin, &mut self.end].map(|part| std::mem::replace(part, Value::Nil));
         deep_drop_values(parts.into_iter());
     }
 }

@@ -420,8 +420,8 @@ fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool
     };
     if power < -4 || power >= precision as i32 {
         let text = exponent(magnitude, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
-        let at = text.find(['e', 'E']).unwrap_or(text.len());
-        return trim(text[..at].to_owned()) + &text[at..];
+        let exponent_start = text.find(['e', 'E']).unwrap_or(text.len());
+        return trim(text[..exponent_start].to_owned()) + &text[exponent_start..];
     }
     let decimals = (precision as i32 - 1 - power).max(0) as usize;
     trim(format!("{magnitude:.decimals$}"))

@@ -62,12 +62,12 @@ impl Regex {
 
     /// Finds the first match at or after a byte offset. The error is the engine's message, such as for too
     /// much backtracking.
-    pub(crate) fn find(&self, text: &str, at: usize) -> Result<Option<Groups>, String> {
-        if at > text.len() {
+    pub(crate) fn find(&self, text: &str, start: usize) -> Result<Option<Groups>, String> {
+        if start > text.len() {
             return Ok(None);
         }
         let captures_found =
-            self.engine_regex.captures_from_pos(text, at).map_err(|error| error.to_string())?;
+            self.engine_regex.captures_from_pos(text, start).map_err(|error| error.to_string())?;
         let has_names = self.has_names();
         Ok(captures_found.map(|captures| {
             captures
@@ -95,7 +95,11 @@ impl Regex {
 
     /// Returns the number of a named group.
     pub(crate) fn group_index(&self, name: &str) -> Option<usize> {
-        self.engine_regex.capture_names().flatten().position(|group_name| group_name == name).map(|at| at + 1)
+        self.engine_regex
+            .capture_names()
+            .flatten()
+            .position(|group_name| group_name == name)
+            .map(|index| index + 1)
     }
 
     /// Returns the name of a numbered group.
@@ -125,12 +129,12 @@ impl Regex {
 
     /// Returns the letters of the options that are on, and of those that are off.
     fn flags(&self) -> (String, String) {
-        let mut on = String::new();
-        let mut off = String::new();
+        let mut enabled = String::new();
+        let mut disabled = String::new();
         for (bit, letter) in [(4, 'm'), (1, 'i'), (2, 'x')] {
-            if self.options & bit != 0 { on.push(letter) } else { off.push(letter) }
+            if self.options & bit != 0 { enabled.push(letter) } else { disabled.push(letter) }
         }
-        (on, off)
+        (enabled, disabled)
     }
 
     /// Returns the form of `to_s`, which can be part of another expression.
@@ -139,9 +143,9 @@ impl Regex {
         if let Some(inner) = self.group_with_options() {
             return inner.to_s();
         }
-        let (on, off) = self.flags();
-        let off = if off.is_empty() { off } else { format!("-{off}") };
-        format!("(?{on}{off}:{})", self.escaped_source(false))
+        let (enabled, disabled) = self.flags();
+        let disabled = if disabled.is_empty() { disabled } else { format!("-{disabled}") };
+        format!("(?{enabled}{disabled}:{})", self.escaped_source(false))
     }
 
     /// Returns the form of `inspect`, which is a literal.

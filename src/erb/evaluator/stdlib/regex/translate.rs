@@ -456,7 +456,7 @@ pub(super) fn has_boundary(source: &str) -> bool {
 
 /// Returns true if an expression may have named groups.
 fn has_names(source: &str) -> bool {
-    source.match_indices("(?<").any(|(at, _)| !source[at + 3..].starts_with(['=', '!']))
+    source.match_indices("(?<").any(|(start, _)| !source[start + 3..].starts_with(['=', '!']))
 }
 
 /// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are also properties.

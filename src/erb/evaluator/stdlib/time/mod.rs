@@ -21,19 +21,19 @@ const MAX_DIGITS: i64 = 100;
 /// A point in time.
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {
-    at: OffsetDateTime,
+    date_time: OffsetDateTime,
     is_utc: bool,
     /// True for a time in the machine's time zone, which is not known here.
     is_local: bool,
 }
 
 impl Moment {
-    fn utc(at: OffsetDateTime) -> Moment {
-        Moment { at: at.to_offset(UtcOffset::UTC), is_utc: true, is_local: false }
+    fn utc(date_time: OffsetDateTime) -> Moment {
+        Moment { date_time: date_time.to_offset(UtcOffset::UTC), is_utc: true, is_local: false }
     }
 
-    fn local(at: OffsetDateTime) -> Moment {
-        Moment { at, is_utc: false, is_local: true }
+    fn local(date_time: OffsetDateTime) -> Moment {
+        Moment { date_time, is_utc: false, is_local: true }
     }
 
     /// Returns the form of `to_s`, or `None` for a local time.
@@ -43,7 +43,7 @@ impl Moment {
 
     /// Returns the form of `inspect`, which has the fraction of the second, or `None` for a local time.
     pub(crate) fn inspect(&self) -> Option<String> {
-        let digits = format!("{:09}", self.at.nanosecond());
+        let digits = format!("{:09}", self.date_time.nanosecond());
         let digits = digits.trim_end_matches('0');
         self.with_fraction(&if digits.is_empty() { String::new() } else { format!(".{digits}") })
     }
@@ -52,25 +52,25 @@ impl Moment {
         if self.is_local {
             return None;
         }
-        let zone = if self.is_utc { "UTC".to_owned() } else { offset(self.at.offset(), "") };
+        let zone = if self.is_utc { "UTC".to_owned() } else { offset(self.date_time.offset(), "") };
         Some(format!("{}{fraction} {zone}", strftime(self, "%Y-%m-%d %H:%M:%S")?))
     }
 
     /// Returns the nanoseconds since the Unix epoch.
     pub(crate) fn nanos(&self) -> i128 {
-        self.at.unix_timestamp_nanos()
+        self.date_time.unix_timestamp_nanos()
     }
 
     fn weekday(&self) -> u8 {
-        self.at.weekday().number_days_from_sunday()
+        self.date_time.weekday().number_days_from_sunday()
     }
 }
 
 /// Returns an offset from UTC as hours and minutes, with the text `between` them.
-fn offset(offset: UtcOffset, between: &str) -> String {
+fn offset(offset: UtcOffset, separator: &str) -> String {
     let (hours, minutes, _) = offset.as_hms();
     let sign = if offset.is_negative() { '-' } else { '+' };
-    format!("{sign}{:02}{between}{:02}", hours.abs(), minutes.abs())
+    format!("{sign}{:02}{separator}{:02}", hours.abs(), minutes.abs())
 }
 
 /// Returns nanoseconds as seconds, rounded as in Ruby.
@@ -139,15 +139,16 @@ pub(crate) fn class_method(
                     _ => Err(interp.unsupported_error("Time.at with this value")),
                 };
             }
-            let at = nanos_of(&time).and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
-            match at {
-                Some(at) => make(interp, Moment::local(at)),
+            let date_time =
+                nanos_of(&time).and_then(|nanos| OffsetDateTime::from_unix_timestamp_nanos(nanos).ok());
+            match date_time {
+                Some(date_time) => make(interp, Moment::local(date_time)),
                 None => return Err(interp.unsupported_error("Time.at with this number")),
             }
         }
         "utc" | "gm" => {
-            let at = civil(interp, args)?;
-            make(interp, Moment::utc(at))
+            let date_time = civil(interp, args)?;
+            make(interp, Moment::utc(date_time))
         }
         "parse" | "iso8601" | "xmlschema" => {
             let text = interp.arg(args, 0)?;
@@ -185,9 +186,9 @@ fn read(text: &str, is_lenient: bool) -> Option<Moment> {
     if has_leap_second || digits > 9 || text.starts_with('0') {
         return None;
     }
-    let at = OffsetDateTime::parse(&text, &Rfc3339).ok()?;
+    let date_time = OffsetDateTime::parse(&text, &Rfc3339).ok()?;
     let is_utc = text.ends_with(['Z', 'z']) || text.ends_with("-00:00");
-    Some(if is_utc { Moment::utc(at) } else { Moment { at, is_utc: false, is_local: false } })
+    Some(if is_utc { Moment::utc(date_time) } else { Moment { date_time, is_utc: false, is_local: false } })
 }
 
 /// Methods whose result does not depend on the time zone.
@@ -234,15 +235,15 @@ fn civil(interp: &mut Interp, args: &Args) -> EvalResult<OffsetDateTime> {
         .ok()
         .zip(u8::try_from(month).ok().and_then(|month| Month::try_from(month).ok()))
         .and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok());
-    let at = date.and_then(|date| {
-        let later = Duration::days(day - 1)
+    let date_time = date.and_then(|date| {
+        let elapsed = Duration::days(day - 1)
             + Duration::hours(hour)
             + Duration::minutes(minute)
             + Duration::seconds(second)
             + Duration::microseconds(micros);
-        date.midnight().assume_utc().checked_add(later)
+        date.midnight().assume_utc().checked_add(elapsed)
     });
-    at.ok_or_else(|| interp.unsupported_error("Time.utc with these numbers"))
+    date_time.ok_or_else(|| interp.unsupported_error("Time.utc with these numbers"))
 }
 
 fn moment_of(value: &Value) -> Option<Moment> {
@@ -263,7 +264,7 @@ pub(crate) fn method(
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     let Some(moment) = moment_of(&Value::Object(Rc::clone(object))) else { return Ok(None) };
-    let at = moment.at;
+    let date_time = moment.date_time;
     if moment.is_local
         && !ZONELESS.contains(&name)
         && !matches!(args.list.as_slice(), [Value::Str(layout)] if *layout.get() == "%s")
@@ -283,7 +284,7 @@ pub(crate) fn method(
         "to_s" => Value::str(moment.to_s().unwrap_or_default()),
         "inspect" => Value::str(moment.inspect().unwrap_or_default()),
         "iso8601" | "xmlschema" => {
-            let zone = if moment.is_utc { "Z".to_owned() } else { offset(at.offset(), ":") };
+            let zone = if moment.is_utc { "Z".to_owned() } else { offset(date_time.offset(), ":") };
             let digits = match args.get(0) {
                 None | Some(Value::Nil) => 0,
                 Some(Value::Int(digits)) if *digits <= MAX_DIGITS => (*digits).max(0) as usize,
@@ -291,38 +292,38 @@ pub(crate) fn method(
             };
             let mut fraction = String::new();
             if digits > 0 {
-                let nanos = format!("{:09}", at.nanosecond());
+                let nanos = format!("{:09}", date_time.nanosecond());
                 fraction = format!(".{:0<digits$}", &nanos[..digits.min(9)]);
             }
             Value::str(format_time(interp, &moment, "%Y-%m-%dT%H:%M:%S")? + &fraction + &zone)
         }
         "asctime" | "ctime" => Value::str(format_time(interp, &moment, "%c")?),
-        "httpdate" => Value::str(format_time(interp, &Moment::utc(at), "%a, %d %b %Y %T GMT")?),
+        "httpdate" => Value::str(format_time(interp, &Moment::utc(date_time), "%a, %d %b %Y %T GMT")?),
         "rfc2822" | "rfc822" => {
-            let zone = if moment.is_utc { "-0000".to_owned() } else { offset(at.offset(), "") };
+            let zone = if moment.is_utc { "-0000".to_owned() } else { offset(date_time.offset(), "") };
             Value::str(format_time(interp, &moment, "%a, %d %b %Y %T ")? + &zone)
         }
         "utc" | "gmtime" => {
-            *object.data.borrow_mut() = Data::Time(Moment::utc(at));
+            *object.data.borrow_mut() = Data::Time(Moment::utc(date_time));
             Value::Object(Rc::clone(object))
         }
-        "getutc" | "getgm" => make(interp, Moment::utc(at)),
+        "getutc" | "getgm" => make(interp, Moment::utc(date_time)),
         "utc?" | "gmt?" => Value::Bool(moment.is_utc),
-        "to_i" | "tv_sec" => Value::Int(at.unix_timestamp()),
+        "to_i" | "tv_sec" => Value::Int(date_time.unix_timestamp()),
         "to_f" => seconds(interp, moment.nanos())?,
-        "year" => Value::Int(at.year().into()),
-        "month" | "mon" => Value::Int(i64::from(at.month() as u8)),
-        "day" | "mday" => Value::Int(at.day().into()),
-        "hour" => Value::Int(at.hour().into()),
-        "min" => Value::Int(at.minute().into()),
-        "sec" => Value::Int(at.second().into()),
-        "nsec" | "tv_nsec" => Value::Int(at.nanosecond().into()),
-        "usec" | "tv_usec" => Value::Int(at.microsecond().into()),
-        "yday" => Value::Int(at.ordinal().into()),
+        "year" => Value::Int(date_time.year().into()),
+        "month" | "mon" => Value::Int(i64::from(date_time.month() as u8)),
+        "day" | "mday" => Value::Int(date_time.day().into()),
+        "hour" => Value::Int(date_time.hour().into()),
+        "min" => Value::Int(date_time.minute().into()),
+        "sec" => Value::Int(date_time.second().into()),
+        "nsec" | "tv_nsec" => Value::Int(date_time.nanosecond().into()),
+        "usec" | "tv_usec" => Value::Int(date_time.microsecond().into()),
+        "yday" => Value::Int(date_time.ordinal().into()),
         "wday" => Value::Int(moment.weekday().into()),
         "zone" if moment.is_utc => Value::str("UTC"),
         "zone" => return Err(interp.unsupported_error("the name of a time zone")),
-        "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(at.offset().whole_seconds().into()),
+        "utc_offset" | "gmt_offset" | "gmtoff" => Value::Int(date_time.offset().whole_seconds().into()),
         "dst?" | "isdst" => Value::Bool(false),
         "+" | "-" => {
             let operand = interp.arg(args, 0)?;
@@ -341,7 +342,7 @@ pub(crate) fn method(
                 return Err(interp.unsupported_error(format!("Time#{name} with this value")));
             };
             match OffsetDateTime::from_unix_timestamp_nanos(moment.nanos() + nanos) {
-                Ok(new) => make(interp, Moment { at: new.to_offset(at.offset()), ..moment }),
+                Ok(new) => make(interp, Moment { date_time: new.to_offset(date_time.offset()), ..moment }),
                 Err(_) => return Err(interp.unsupported_error("a time so far away")),
             }
         }
@@ -349,7 +350,7 @@ pub(crate) fn method(
             return interp.comparable_method(&Value::Object(Rc::clone(object)), name, args);
         }
         "monday?" | "tuesday?" | "wednesday?" | "thursday?" | "friday?" | "saturday?" | "sunday?" => {
-            Value::Bool(at.weekday().to_string().to_lowercase() == name.trim_end_matches('?'))
+            Value::Bool(date_time.weekday().to_string().to_lowercase() == name.trim_end_matches('?'))
         }
         _ => return Ok(None),
     }))

@@ -11,7 +11,7 @@ enum Padding {
 
 /// Formats a time. Returns `None` if a directive, or a flag of one, is not supported.
 pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
-    let at = moment.at;
+    let date_time = moment.date_time;
     let mut out = String::new();
     let mut characters = layout.chars();
     while let Some(character) = characters.next() {
@@ -51,12 +51,12 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
             continue;
         }
         match (flag, directive) {
-            (None, 'L') => out.push_str(&format!("{:03}", at.millisecond())),
-            (None, 'N') => out.push_str(&format!("{:09}", at.nanosecond())),
-            (None, 'p') => out.push_str(if at.hour() < 12 { "AM" } else { "PM" }),
-            (None, 'P') => out.push_str(if at.hour() < 12 { "am" } else { "pm" }),
-            (None, 'z') => out.push_str(&offset(at.offset(), "")),
-            (Some(':'), 'z') => out.push_str(&offset(at.offset(), ":")),
+            (None, 'L') => out.push_str(&format!("{:03}", date_time.millisecond())),
+            (None, 'N') => out.push_str(&format!("{:09}", date_time.nanosecond())),
+            (None, 'p') => out.push_str(if date_time.hour() < 12 { "AM" } else { "PM" }),
+            (None, 'P') => out.push_str(if date_time.hour() < 12 { "am" } else { "pm" }),
+            (None, 'z') => out.push_str(&offset(date_time.offset(), "")),
+            (Some(':'), 'z') => out.push_str(&offset(date_time.offset(), ":")),
             (None, 'Z') if moment.is_utc => out.push_str("UTC"),
             (None, '%') => out.push('%'),
             (None, 'n') => out.push('\n'),
@@ -69,28 +69,28 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
 
 /// Returns the number of a directive, and its padding.
 fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
-    let at = moment.at;
-    let hour = i64::from(at.hour());
+    let date_time = moment.date_time;
+    let hour = i64::from(date_time.hour());
     let hour12 = if hour % 12 == 0 { 12 } else { hour % 12 };
-    let year = i64::from(at.year());
+    let year = i64::from(date_time.year());
     Some(match directive {
         // The width includes the minus sign.
         'Y' => (year, Padding::Zeros(if year < 0 { 5 } else { 4 })),
         'C' => (year.div_euclid(100), Padding::Zeros(2)),
         'y' => (year.rem_euclid(100), Padding::Zeros(2)),
-        'm' => (i64::from(at.month() as u8), Padding::Zeros(2)),
-        'd' => (at.day().into(), Padding::Zeros(2)),
-        'e' => (at.day().into(), Padding::Blanks(2)),
-        'j' => (at.ordinal().into(), Padding::Zeros(3)),
+        'm' => (i64::from(date_time.month() as u8), Padding::Zeros(2)),
+        'd' => (date_time.day().into(), Padding::Zeros(2)),
+        'e' => (date_time.day().into(), Padding::Blanks(2)),
+        'j' => (date_time.ordinal().into(), Padding::Zeros(3)),
         'H' => (hour, Padding::Zeros(2)),
         'k' => (hour, Padding::Blanks(2)),
         'I' => (hour12, Padding::Zeros(2)),
         'l' => (hour12, Padding::Blanks(2)),
-        'M' => (at.minute().into(), Padding::Zeros(2)),
-        'S' => (at.second().into(), Padding::Zeros(2)),
-        'u' => (at.weekday().number_from_monday().into(), Padding::Zeros(1)),
+        'M' => (date_time.minute().into(), Padding::Zeros(2)),
+        'S' => (date_time.second().into(), Padding::Zeros(2)),
+        'u' => (date_time.weekday().number_from_monday().into(), Padding::Zeros(1)),
         'w' => (moment.weekday().into(), Padding::Zeros(1)),
-        's' => (at.unix_timestamp(), Padding::Zeros(1)),
+        's' => (date_time.unix_timestamp(), Padding::Zeros(1)),
         _ => return None,
     })
 }
@@ -98,7 +98,7 @@ fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
 /// Returns the name that a directive stands for, such as that of a month.
 fn name(moment: &Moment, directive: char) -> Option<String> {
     let short = |name: String| name.chars().take(3).collect();
-    let (day, month) = (moment.at.weekday().to_string(), moment.at.month().to_string());
+    let (day, month) = (moment.date_time.weekday().to_string(), moment.date_time.month().to_string());
     Some(match directive {
         'A' => day,
         'a' => short(day),

@@ -14,14 +14,14 @@ const SEGMENT_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=@_~";
 /// Returns true if a text has only letters, digits, these characters and percent-encoded bytes.
 fn has_only(text: &str, characters: &[u8]) -> bool {
     let bytes = text.as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
+    let mut index = 0;
+    while let Some(byte) = bytes.get(index) {
         match byte {
-            b'%' => match bytes.get(at + 1..at + 3) {
-                Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => at += 3,
+            b'%' => match bytes.get(index + 1..index + 3) {
+                Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => index += 3,
                 _ => return false,
             },
-            byte if byte.is_ascii_alphanumeric() || characters.contains(byte) => at += 1,
+            byte if byte.is_ascii_alphanumeric() || characters.contains(byte) => index += 1,
             _ => return false,
         }
     }
@@ -106,7 +106,7 @@ pub(super) fn escape(text: &str, is_query: bool) -> String {
 /// Returns true if a query has a percent sign before two characters that are not hexadecimal digits.
 pub(super) fn has_bad_escape(text: &str) -> bool {
     let bytes = text.as_bytes();
-    (0..bytes.len()).any(|at| match bytes.get(at..at + 3) {
+    (0..bytes.len()).any(|index| match bytes.get(index..index + 3) {
         Some([b'%', first, second]) => !first.is_ascii_hexdigit() && !second.is_ascii_hexdigit(),
         _ => false,
     })
@@ -173,8 +173,8 @@ pub(super) fn split(text: &str) -> Option<Uri> {
         }
         uri.set_userinfo(user);
     }
-    let at = host.rfind(':').filter(|at| !host[*at..].contains(']'));
-    let (host, port) = at.map_or((host, ""), |at| (&host[..at], &host[at + 1..]));
+    let colon = host.rfind(':').filter(|colon| !host[*colon..].contains(']'));
+    let (host, port) = colon.map_or((host, ""), |colon| (&host[..colon], &host[colon + 1..]));
     if !is_host(host, true) || !port.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

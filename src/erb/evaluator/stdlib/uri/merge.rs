@@ -26,8 +26,8 @@ pub(super) fn merge(base: &Uri, reference: &Uri) -> Result<Uri, &'static str> {
         }
         target.set_host(reference.host.clone());
         target.path.clone_from(&reference.path);
-    } else if let (Some(from), Some(to)) = (&base.path, &reference.path) {
-        target.path = Some(merged_path(from, to));
+    } else if let (Some(base_path), Some(reference_path)) = (&base.path, &reference.path) {
+        target.path = Some(merged_path(base_path, reference_path));
     }
     if reference.query.is_some() {
         if target.opaque.is_some() {
@@ -53,9 +53,9 @@ fn merged_path(base: &str, reference: &str) -> String {
     if base.last() == Some(&"..") {
         base.push("");
     }
-    while let Some(at) = base.iter().position(|part| *part == "..") {
+    while let Some(index) = base.iter().position(|part| *part == "..") {
         // As in Ruby, index -1 is the last segment.
-        let start = at.checked_sub(1).unwrap_or(base.len() - 1);
+        let start = index.checked_sub(1).unwrap_or(base.len() - 1);
         let end = (start + 2).min(base.len());
         base.drain(start..end);
     }
@@ -81,14 +81,14 @@ fn merged_path(base: &str, reference: &str) -> String {
     } else if ends_with_slash {
         base.pop();
     }
-    let up = remaining_parts.iter().take_while(|part| **part == "..").count();
-    for _ in 0..up {
+    let parent_count = remaining_parts.iter().take_while(|part| **part == "..").count();
+    for _ in 0..parent_count {
         if base.len() > 1 {
             base.pop();
         }
     }
-    if up < remaining_parts.len() {
-        base.extend(&remaining_parts[up..]);
+    if parent_count < remaining_parts.len() {
+        base.extend(&remaining_parts[parent_count..]);
         ends_with_slash = false;
     }
     if ends_with_slash {

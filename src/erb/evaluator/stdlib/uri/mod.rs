@@ -306,8 +306,8 @@ fn encode_component(text: &str) -> String {
 /// Raises Ruby's error for a percent sign without two hexadecimal digits.
 fn check_escapes(interp: &mut Interp, text: &str) -> EvalResult<()> {
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let is_valid = |at: usize| text.get(at + 1..at + 3).is_some_and(is_hex);
-    if text.match_indices('%').all(|(at, _)| is_valid(at)) {
+    let is_valid = |percent: usize| text.get(percent + 1..percent + 3).is_some_and(is_hex);
+    if text.match_indices('%').all(|(percent, _)| is_valid(percent)) {
         return Ok(());
     }
     interp.raise_argument_error(format!("invalid %-encoding ({text})"))
@@ -449,8 +449,8 @@ fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
         _ => parts.get_symbol("scheme"),
     };
     let part_names = ["userinfo", "host", "port", "path", "query", "fragment"];
-    let present = part_names.into_iter().filter_map(|part| Some((part, parts.get_symbol(part)?)));
-    for (part, value) in scheme.map(|scheme| ("scheme", scheme)).into_iter().chain(present) {
+    let given_parts = part_names.into_iter().filter_map(|part| Some((part, parts.get_symbol(part)?)));
+    for (part, value) in scheme.map(|scheme| ("scheme", scheme)).into_iter().chain(given_parts) {
         if part == "scheme" {
             uri.kind = match &value {
                 // The class of a generic URI does not depend on the scheme.

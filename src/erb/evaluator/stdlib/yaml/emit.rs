@@ -128,8 +128,8 @@ impl Builder {
                 let number = self.numbers.len();
                 self.numbers.insert(Rc::as_ptr(range) as usize, number);
                 let pairs = vec![
-                    (plain_item("begin"), self.build(interp, &range.from)?),
-                    (plain_item("end"), self.build(interp, &range.to)?),
+                    (plain_item("begin"), self.build(interp, &range.begin)?),
+                    (plain_item("end"), self.build(interp, &range.end)?),
                     (plain_item("excl"), plain_item(range.excludes_end.to_string())),
                 ];
                 Item::Mapping(pairs, number, Some("!ruby/range".into()))
@@ -166,7 +166,8 @@ impl Builder {
 /// Returns a string as a scalar in the style that Psych requests.
 fn string_item(text: &str) -> Item {
     // True if a line break is followed by more than a single final line break.
-    let has_inner_break = text.match_indices('\n').any(|(at, _)| !matches!(&text[at + 1..], "" | "\n"));
+    let has_inner_break =
+        text.match_indices('\n').any(|(line_break, _)| !matches!(&text[line_break + 1..], "" | "\n"));
     let mut tag = None;
     let mut is_plain = true;
     let style = if has_inner_break {
@@ -188,9 +189,9 @@ fn string_item(text: &str) -> Item {
 /// Returns true if a line starts with neither a letter, a digit nor `_`, and has no double quote after that
 /// character.
 fn has_line_with_sign(text: &str) -> bool {
-    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
-    starts.filter(|at| *at < text.len()).any(|at| {
-        let mut rest = text[at..].chars();
+    let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(line_break, _)| line_break + 1));
+    starts.filter(|start| *start < text.len()).any(|start| {
+        let mut rest = text[start..].chars();
         let starts_with_sign = rest.next().is_some_and(|first| !(first.is_alphanumeric() || first == '_'));
         starts_with_sign && !rest.as_str().split('\n').next().unwrap_or_default().contains('"')
     })
