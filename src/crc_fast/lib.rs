@@ -12,6 +12,7 @@ const POLYNOMIAL: u64 = 0x9a6c_9329_ac4b_c9b5;
 /// The remainder of each byte.
 static TABLE: [u64; 256] = table();
 
+/// Computes [`TABLE`].
 const fn table() -> [u64; 256] {
     let mut table = [0; 256];
     let mut byte = 0;

@@ -21,9 +21,12 @@ pub struct Context {
     inner: Arc<Inner>,
 }
 
+/// The content of a [`Context`], which its clones share.
 #[derive(Debug)]
 struct Inner {
+    /// The whole context, which templates see as `spec`.
     spec: Value,
+    /// The declared properties, nested by their dotted names.
     properties: Value,
 }
 
@@ -58,18 +61,20 @@ impl Context {
         let job_properties = match spec.get("job_properties") {
             Some(Value::Object(properties)) => Value::Object(properties.clone()),
             _ => {
-                let mut merged_properties = object(spec.get("global_properties"));
-                merge(&mut merged_properties, object(spec.get("cluster_properties")));
+                let mut merged_properties = object_or_empty(spec.get("global_properties"));
+                merge(&mut merged_properties, object_or_empty(spec.get("cluster_properties")));
                 // Upstream merges in place, so `spec.global_properties` has the merged properties.
                 spec.insert("global_properties".into(), Value::Object(merged_properties.clone()));
                 Value::Object(merged_properties)
             }
         };
         let mut properties = Map::new();
-        for (name, default) in object(spec.get("default_properties")) {
-            let value =
-                lookup(&job_properties, &name).filter(|value| !value.is_null()).cloned().unwrap_or(default);
-            insert(&mut properties, &name, value)?;
+        for (name, default) in object_or_empty(spec.get("default_properties")) {
+            let value = find_property(&job_properties, &name)
+                .filter(|value| !value.is_null())
+                .cloned()
+                .unwrap_or(default);
+            set_property(&mut properties, &name, value)?;
         }
         let inner = Inner { spec: Value::Object(spec), properties: Value::Object(properties) };
         Ok(Context { inner: Arc::new(inner) })
@@ -136,7 +141,8 @@ impl Context {
     }
 }
 
-fn object(value: Option<&Value>) -> Map<String, Value> {
+/// Returns a copy of an object. Returns an empty one for other values.
+fn object_or_empty(value: Option<&Value>) -> Map<String, Value> {
     value.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
@@ -144,20 +150,25 @@ fn object(value: Option<&Value>) -> Map<String, Value> {
 fn merge(target: &mut Map<String, Value>, source: Map<String, Value>) {
     for (key, value) in source {
         match (target.get_mut(&key), value) {
-            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
-            (Some(old), new) => *old = new,
-            (None, new) => {
-                target.insert(key, new);
+            (Some(Value::Object(target_value)), Value::Object(source_value)) => {
+                merge(target_value, source_value)
+            }
+            (Some(target_value), source_value) => *target_value = source_value,
+            (None, source_value) => {
+                target.insert(key, source_value);
             }
         }
     }
 }
 
-fn lookup<'a>(properties: &'a Value, name: &str) -> Option<&'a Value> {
+/// Returns the property with a dotted name.
+fn find_property<'a>(properties: &'a Value, name: &str) -> Option<&'a Value> {
     name.split('.').try_fold(properties, |group, key| group.get(key))
 }
 
-fn insert(properties: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ContextError> {
+/// Sets the property with a dotted name, and creates the groups around it. A group that is null or false is
+/// replaced.
+fn set_property(properties: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), ContextError> {
     let mut group = properties;
     let mut keys = name.split('.').peekable();
     while let Some(key) = keys.next() {
@@ -177,6 +188,7 @@ fn insert(properties: &mut Map<String, Value>, name: &str, value: Value) -> Resu
     Ok(())
 }
 
+/// Adds the dotted names of all properties in `value`, which is itself at `prefix`.
 fn collect_names(prefix: &str, value: &Value, names: &mut Vec<String>) {
     let Value::Object(map) = value else { return };
     for (key, value) in map {

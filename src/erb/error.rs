@@ -20,14 +20,14 @@ pub enum RenderError {
         construct: String,
     },
     /// The template exceeds a limit of the native renderer: its size, steps, memory or time.
-    #[error("template '{template}' line {line}: {limit}")]
+    #[error("template '{template}' line {line}: {message}")]
     Limit {
         /// The template's name.
         template: String,
         /// The line in the template, from 1.
         line: u32,
         /// The exceeded limit and its value, as a sentence.
-        limit: String,
+        message: String,
     },
     /// A signal interrupted the rendering.
     #[error("template '{template}': interrupted while it was rendered")]

@@ -15,9 +15,10 @@ use super::parse::{self, ParseError, Template};
 use super::{Renderer, has_code};
 
 /// The maximum number of parsed templates that a renderer keeps.
-const MAX_CACHED: usize = 1024;
+const MAX_CACHED_TEMPLATES: usize = 1024;
 
-type Parsed = Arc<Result<Arc<Template>, ParseError>>;
+/// The result of parsing a template, which the cache and all its renderings share.
+type ParseOutcome = Arc<Result<Arc<Template>, ParseError>>;
 
 /// Renders templates without Ruby. It keeps parsed templates, so that the same source is parsed only once.
 ///
@@ -27,7 +28,8 @@ type Parsed = Arc<Result<Arc<Template>, ParseError>>;
 pub struct NativeRenderer {
     limits: Limits,
     signal_check: Option<SignalCheck>,
-    templates: Mutex<HashMap<(u64, usize), Parsed>>,
+    /// The parsed templates, by the hash and the length of their source.
+    templates: Mutex<HashMap<(u64, usize), ParseOutcome>>,
 }
 
 impl NativeRenderer {
@@ -41,14 +43,15 @@ impl NativeRenderer {
         NativeRenderer { limits, ..Self::default() }
     }
 
-    /// Ends a rendering with [`RenderError::Interrupted`] as soon as `signal_check` returns a signal. It is
-    /// called about once per millisecond.
+    /// Returns this renderer with a check for signals, which each rendering calls about once per millisecond.
+    /// When it returns a signal, the rendering fails with [`RenderError::Interrupted`].
     #[must_use]
-    pub fn interrupted_by(self, signal_check: SignalCheck) -> Self {
+    pub fn with_signal_check(self, signal_check: SignalCheck) -> Self {
         NativeRenderer { signal_check: Some(signal_check), ..self }
     }
 
-    fn parsed_template(&self, source: &str) -> Parsed {
+    /// Parses a template, or returns it from the cache.
+    fn parse_or_reuse(&self, source: &str) -> ParseOutcome {
         let mut hasher = DefaultHasher::new();
         source.hash(&mut hasher);
         let key = (hasher.finish(), source.len());
@@ -57,16 +60,21 @@ impl NativeRenderer {
         }
         let template = Arc::new(parse::parse(source).map(Arc::new));
         let mut cache = self.templates.lock();
-        if cache.len() < MAX_CACHED {
+        if cache.len() < MAX_CACHED_TEMPLATES {
             cache.insert(key, Arc::clone(&template));
         }
         template
     }
 
     /// Parses and evaluates a template on the current thread.
-    fn render_here(&self, name: &str, source: &str, context: &Context) -> Result<Vec<u8>, RenderError> {
+    fn render_on_this_thread(
+        &self,
+        name: &str,
+        source: &str,
+        context: &Context,
+    ) -> Result<Vec<u8>, RenderError> {
         let template = name.to_owned();
-        match &*self.parsed_template(source) {
+        match &*self.parse_or_reuse(source) {
             Ok(parsed_template) => {
                 eval::run(name, parsed_template, context, self.limits, self.signal_check.clone())
             }
@@ -83,8 +91,8 @@ impl NativeRenderer {
             Err(ParseError::Unsupported { line, construct }) => {
                 Err(RenderError::Unsupported { template, line: *line, construct: construct.clone() })
             }
-            Err(ParseError::TooLarge(limit)) => {
-                Err(RenderError::Limit { template, line: 1, limit: limit.clone() })
+            Err(ParseError::TooLarge(message)) => {
+                Err(RenderError::Limit { template, line: 1, message: message.clone() })
             }
         }
     }
@@ -103,7 +111,7 @@ impl Renderer for NativeRenderer {
         }
         // Parsing and evaluating recurse as deep as the template nests, so they need a large stack.
         std::thread::scope(|scope| {
-            let work = || self.render_here(template_name, source, context);
+            let work = || self.render_on_this_thread(template_name, source, context);
             let thread = std::thread::Builder::new()
                 .name("template".into())
                 .stack_size(self.limits.stack)
@@ -213,9 +221,9 @@ mod tests {
             "<% ('a' * 100_000).gsub('a', 'b' * 100) %>",
         ] {
             let result = renderer.render("a.erb", source, &context());
-            let Err(RenderError::Limit { limit, .. }) = &result else { panic!("{source}: {result:?}") };
+            let Err(RenderError::Limit { message, .. }) = &result else { panic!("{source}: {result:?}") };
             // The time limit must not end it, because the time depends on the machine.
-            assert!(!limit.contains("seconds"), "{source}: {limit}");
+            assert!(!message.contains("seconds"), "{source}: {message}");
         }
     }
 
@@ -255,7 +263,7 @@ mod tests {
     fn signal_ends_a_rendering() {
         let start = Instant::now();
         let signal_check = move || (start.elapsed() > Duration::from_millis(50)).then_some(2);
-        let renderer = NativeRenderer::new().interrupted_by(Arc::new(signal_check));
+        let renderer = NativeRenderer::new().with_signal_check(Arc::new(signal_check));
         for source in ["<% loop { } %>", "<% begin; loop { }; rescue Exception; loop { }; end %>"] {
             let error = renderer.render("a.erb", source, &context()).unwrap_err();
             assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 2 });

@@ -28,6 +28,7 @@ pub struct ChosenRenderer {
     ruby: RubyUse,
 }
 
+/// The use that a [`ChosenRenderer`] makes of Ruby.
 enum RubyUse {
     Never,
     Always(RubyRenderer),
@@ -75,7 +76,7 @@ impl ChosenRenderer {
         signal_check: Option<SignalCheck>,
     ) -> Result<Self, StartError> {
         let native = match &signal_check {
-            Some(signal_check) => NativeRenderer::new().interrupted_by(signal_check.clone()),
+            Some(signal_check) => NativeRenderer::new().with_signal_check(signal_check.clone()),
             None => NativeRenderer::new(),
         };
         let ruby = match choice {
@@ -116,7 +117,7 @@ impl Renderer for ChosenRenderer {
                 Err(StartError::Interrupted(signal)) => {
                     return Err(RenderError::Interrupted { template: template_name.to_owned(), signal });
                 }
-                outcome => renderer.insert(outcome.map_err(|error| with_cause(&error))),
+                outcome => renderer.insert(outcome.map_err(|error| message_with_cause(&error))),
             },
         };
         match ruby {
@@ -133,7 +134,7 @@ impl Renderer for ChosenRenderer {
 }
 
 /// Returns the error and its cause, as one line for the log.
-fn with_cause(error: &StartError) -> String {
+fn message_with_cause(error: &StartError) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
@@ -142,7 +143,7 @@ fn with_cause(error: &StartError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ChosenRenderer, RendererChoice, with_cause};
+    use super::{ChosenRenderer, RendererChoice, message_with_cause};
     use crate::{Context, Renderer, StartError};
 
     /// A template that only Ruby renders.
@@ -174,8 +175,8 @@ mod tests {
     #[test]
     fn failed_start_of_ruby_is_logged_with_its_cause() {
         let missing = StartError::Missing(std::io::ErrorKind::NotFound.into());
-        assert_eq!(with_cause(&missing), "cannot run 'ruby' to render templates: entity not found");
-        assert_eq!(with_cause(&StartError::Silent("killed".into())), "Ruby did not start: killed");
+        assert_eq!(message_with_cause(&missing), "cannot run 'ruby' to render templates: entity not found");
+        assert_eq!(message_with_cause(&StartError::Silent("killed".into())), "Ruby did not start: killed");
     }
 
     #[test]

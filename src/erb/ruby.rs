@@ -25,7 +25,7 @@ use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code}
 /// The program that the Ruby process runs.
 const DRIVER: &str = include_str!("driver.rb");
 /// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
-const OLDEST: (u32, u32) = (2, 6);
+const OLDEST_VERSION: (u32, u32) = (2, 6);
 /// The timeout of starting Ruby and of rendering one template.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The interval between two checks for a signal.
@@ -42,10 +42,12 @@ pub struct RubyRenderer {
     version: String,
 }
 
+/// The Ruby process, with its input and output.
 struct Process {
     child: Child,
     /// The process's input. `None` after a failure, which ends the process.
     requests: Option<ChildStdin>,
+    /// The lines of the process's output. A thread reads them.
     answers: Receiver<std::io::Result<String>>,
     signal_check: Option<SignalCheck>,
     /// The reason why the process can no longer be used, after a failure.
@@ -123,15 +125,15 @@ impl RubyRenderer {
             }
         });
         let mut process = Process { child, requests: Some(requests), answers, signal_check, failure: None };
-        let greeting = process.answer().map_err(|failure| match failure {
+        let greeting = process.read_answer().map_err(|failure| match failure {
             Failure::Interrupted(signal) => StartError::Interrupted(signal),
             Failure::Process(reason) => StartError::Silent(reason),
         })?;
         let version = greeting.trim().to_owned();
         let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-        if major_minor < OLDEST {
-            return Err(StartError::TooOld { version, oldest: OLDEST });
+        if major_minor < OLDEST_VERSION {
+            return Err(StartError::TooOld { version, oldest: OLDEST_VERSION });
         }
         Ok(RubyRenderer { process: Mutex::new(process), version })
     }
@@ -150,8 +152,8 @@ impl fmt::Debug for RubyRenderer {
 
 impl Process {
     /// Waits for the next line of output. After a failure the process is not used again, because a late
-    /// answer would be mistaken for the answer to the next request.
-    fn answer(&mut self) -> Result<String, Failure> {
+    /// answer would be taken for the answer to the next request.
+    fn read_answer(&mut self) -> Result<String, Failure> {
         let start = Instant::now();
         let reason = loop {
             if let Some(signal) = self.signal_check.as_ref().and_then(|signal_check| signal_check()) {
@@ -185,7 +187,7 @@ impl Process {
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
         };
         match write_result {
-            Ok(()) => self.answer(),
+            Ok(()) => self.read_answer(),
             Err(error) => {
                 let reason = format!("the Ruby process does not accept templates: {error}");
                 Err(self.fail(Failure::Process(reason)))
@@ -334,9 +336,9 @@ mod tests {
     #[test]
     fn signal_ends_a_rendering_and_the_process_of_the_template() {
         let is_interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&is_interrupted);
-        let ends = move || flag.load(Ordering::SeqCst).then_some(15);
-        let ruby = RubyRenderer::start_interruptible(&env_vars(), Some(Arc::new(ends))).unwrap();
+        let interruption = Arc::clone(&is_interrupted);
+        let signal_check = move || interruption.load(Ordering::SeqCst).then_some(15);
+        let ruby = RubyRenderer::start_interruptible(&env_vars(), Some(Arc::new(signal_check))).unwrap();
         let driver = ruby.process.lock().child.id();
         let source = "<% begin; loop {}; rescue Exception; retry; end %>";
         let (error, start, template) = std::thread::scope(|scope| {

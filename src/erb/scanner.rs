@@ -12,7 +12,7 @@ pub(super) const BUFFER: &str = "_erbout";
 
 /// The result of [`scan`].
 #[derive(Debug)]
-pub(super) struct Scanned {
+pub(super) struct ScannedTemplate {
     /// The Ruby source.
     pub(super) ruby: String,
     /// The pieces of text. The argument of a [`TEXT_CALL`] is an index into them.
@@ -21,21 +21,22 @@ pub(super) struct Scanned {
     pub(super) lines: Vec<u32>,
 }
 
+/// The Ruby source that [`scan`] has generated so far. See [`ScannedTemplate`] for the first three fields.
 struct Output {
     ruby: String,
     texts: Vec<String>,
     lines: Vec<u32>,
     /// True while the current line has no command. Commands on one line are joined by `; `.
-    line_is_empty: bool,
+    is_line_empty: bool,
 }
 
 impl Output {
     /// Appends a command that starts at this template line.
     fn push(&mut self, command: &str, line: u32) {
-        if !self.line_is_empty {
+        if !self.is_line_empty {
             self.ruby.push_str("; ");
         }
-        self.line_is_empty = false;
+        self.is_line_empty = false;
         for (number, part) in command.split('\n').enumerate() {
             if number > 0 {
                 self.ruby.push('\n');
@@ -46,7 +47,7 @@ impl Output {
     }
 
     /// Moves `text` to the pieces of text and appends the call that stands for it.
-    fn text(&mut self, text: &mut String, line: u32) {
+    fn push_text(&mut self, text: &mut String, line: u32) {
         if text.is_empty() {
             return;
         }
@@ -56,16 +57,17 @@ impl Output {
         self.push(&command, line);
     }
 
-    fn line_break(&mut self, line: u32) {
+    /// Ends the line. The next one comes from this template line.
+    fn push_line_break(&mut self, line: u32) {
         self.ruby.push('\n');
         self.lines.push(line);
-        self.line_is_empty = true;
+        self.is_line_empty = true;
     }
 }
 
 /// Splits a template. Every text is a valid template: an unclosed tag is text.
-pub(super) fn scan(source: &str) -> Scanned {
-    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], line_is_empty: true };
+pub(super) fn scan(source: &str) -> ScannedTemplate {
+    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], is_line_empty: true };
     out.push(&format!("{BUFFER} = +''"), 1);
     let mut rest = source;
     let mut line = 1u32;
@@ -77,7 +79,7 @@ pub(super) fn scan(source: &str) -> Scanned {
         if let Some(after) = tag.strip_prefix("<%%") {
             text.push_str(before);
             if before == "\n" {
-                out.text(&mut text, text_line);
+                out.push_text(&mut text, text_line);
                 text_line = line;
             }
             text.push_str("<%");
@@ -102,14 +104,14 @@ pub(super) fn scan(source: &str) -> Scanned {
         };
         text.push_str(text_before);
         line += newlines(before);
-        out.text(&mut text, text_line);
+        out.push_text(&mut text, text_line);
         let Some(tag) = code_until_close(code) else {
             // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
             rest = code;
             text_line = line;
             break;
         };
-        emit(&mut out, kind, &tag.code, line);
+        push_tag(&mut out, kind, &tag.code, line);
         line += newlines(&code[..tag.length]);
         rest = &code[tag.length..];
         if tag.trims_line {
@@ -117,24 +119,25 @@ pub(super) fn scan(source: &str) -> Scanned {
                 line += 1;
                 rest = next;
             }
-            out.line_break(line);
+            out.push_line_break(line);
         }
         text_line = line;
     }
     text.push_str(rest);
-    out.text(&mut text, text_line);
+    out.push_text(&mut text, text_line);
     out.push(BUFFER, line);
-    Scanned { ruby: out.ruby, texts: out.texts, lines: out.lines }
+    ScannedTemplate { ruby: out.ruby, texts: out.texts, lines: out.lines }
 }
 
-fn emit(out: &mut Output, kind: char, content: &str, line: u32) {
+/// Appends the code of a tag. `kind` is `=` for output, `#` for a comment, and a space for other code.
+fn push_tag(out: &mut Output, kind: char, content: &str, line: u32) {
     match kind {
         '=' => out.push(&format!("{BUFFER}.<<(({content}).to_s)"), line),
         '#' => {}
         _ => match content.strip_suffix('\n') {
             Some(without_break) => {
                 out.push(without_break, line);
-                out.line_break(line + newlines(content));
+                out.push_line_break(line + newlines(content));
             }
             None => out.push(content, line),
         },

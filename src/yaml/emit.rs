@@ -48,6 +48,7 @@ enum Context {
     ComplexKey,
 }
 
+/// The form in which a string is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
     Plain,
@@ -65,7 +66,7 @@ struct Emitter {
     indent: Option<usize>,
     /// True if no space is needed before the next token.
     has_space_before: bool,
-    /// True while this line has only spaces and indicators.
+    /// True while this line has only spaces and indicators, such as `- `.
     has_only_indicators: bool,
 }
 
@@ -120,7 +121,8 @@ impl Emitter {
         self.indent = outer;
     }
 
-    /// Starts a line at the indent, unless nothing has been written since the last start.
+    /// Moves to the indent: on this line if it has only indicators and has not passed the indent, otherwise
+    /// on a new line. So the first entry of a mapping in a list follows its `- `.
     fn start_line(&mut self) {
         let indent = self.indent.unwrap_or(0);
         if !self.has_only_indicators
@@ -436,8 +438,8 @@ impl Traits {
             }
             previous = Some(character);
         }
-        let edge = |character: char| character == ' ' || is_break(character);
-        let has_blank_edge = text.starts_with(edge) || text.ends_with(edge);
+        let is_space_or_break = |character: char| character == ' ' || is_break(character);
+        let has_blank_edge = text.starts_with(is_space_or_break) || text.ends_with(is_space_or_break);
         let needs_escapes = has_space_then_break || has_special;
         Traits {
             is_multiline,

@@ -22,6 +22,7 @@ const FREE_NODES: usize = 1000;
 /// Every document may have this many nodes from aliases.
 const FREE_ALIAS_NODES: usize = 100;
 
+/// The prefix of the tags that YAML defines, such as `!!int` (`tag:yaml.org,2002:int`).
 const TAG_PREFIX: &str = "tag:yaml.org,2002:";
 
 /// Loads the first document of `text`. Positions and errors name it by `source`; no file is read.
@@ -69,7 +70,7 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     decoder.decode_node(root)
 }
 
-/// Builds the nodes of a document from its syntax tree.
+/// Builds the nodes of a document from its syntax tree. Positions have the file `source`.
 struct Decoder<'a> {
     tree: &'a SyntaxTree<'a>,
     source: &'a Arc<PathBuf>,
@@ -161,7 +162,8 @@ impl<'a> Decoder<'a> {
         Position { source: Some(Arc::clone(self.source)), line, column }
     }
 
-    fn error(&self, id: NodeId, problem: impl Into<String>) -> Error {
+    /// Returns an error with the position of a node.
+    fn error_at(&self, id: NodeId, problem: impl Into<String>) -> Error {
         Error::at_line_column(self.tree.position(id), problem)
     }
 
@@ -218,7 +220,7 @@ impl<'a> Decoder<'a> {
         let exceeds_ratio = !is_small && alias_count / node_count > max_ratio;
         if exceeds_ratio || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self
-                .error(id, "aliases repeat too much of this document")
+                .error_at(id, "aliases repeat too much of this document")
                 .with_hint("replace aliases by the values themselves, or by variables"));
         }
         Ok(())
@@ -230,7 +232,7 @@ impl<'a> Decoder<'a> {
         if self.depth > MAX_DEPTH {
             let problem = format!("the document is nested deeper than {MAX_DEPTH} levels, aliases included");
             return Err(self
-                .error(id, problem)
+                .error_at(id, problem)
                 .with_hint("move nested values closer to the top of the document"));
         }
         Ok(())
@@ -249,7 +251,7 @@ impl<'a> Decoder<'a> {
     ) -> Result<T, Error> {
         if self.is_open[target] {
             return Err(self
-                .error(id, "this alias is inside the value that it refers to")
+                .error_at(id, "this alias is inside the value that it refers to")
                 .with_hint("write out the value that the alias stands for"));
         }
         self.alias_depth += 1;
@@ -272,7 +274,7 @@ impl<'a> Decoder<'a> {
             let key_node = self.decode_node(key)?;
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(self
-                    .error(key, format!("a {} cannot be a key", key_node.kind()))
+                    .error_at(key, format!("a {} cannot be a key", key_node.kind()))
                     .with_hint("put the key in quotes if it is text"));
             }
             let index_key = self.index_key(key, &key_node);
@@ -284,7 +286,7 @@ impl<'a> Decoder<'a> {
                     first.line,
                     first.column
                 );
-                return Err(self.error(key, problem).with_hint("remove or rename one of the two keys"));
+                return Err(self.error_at(key, problem).with_hint("remove or rename one of the two keys"));
             }
         }
         self.leave(id);
@@ -334,7 +336,7 @@ impl<'a> Decoder<'a> {
                     decoder.add_entries(target, entries, true)
                 }),
             _ => Err(self
-                .error(id, "'<<' takes a mapping or a list of mappings")
+                .error_at(id, "'<<' takes a mapping or a list of mappings")
                 .with_hint("give it an alias of a mapping, or put '<<' in quotes if it is a key")),
         }
     }
@@ -351,19 +353,22 @@ impl<'a> Decoder<'a> {
         };
         let refuse = |expected: &str| {
             let problem = format!("the value does not fit its tag: it is not {expected}");
-            Err(self.error(id, problem).with_hint("correct the value, or remove the tag"))
+            Err(self.error_at(id, problem).with_hint("correct the value, or remove the tag"))
         };
         match tag.strip_prefix(TAG_PREFIX) {
             Some("binary") => {
                 let bytes = base64::engine::general_purpose::STANDARD
                     .decode(text.replace(['\n', '\r'], ""))
                     .map_err(|_| {
-                        self.error(id, "this !!binary value is not base64")
+                        self.error_at(id, "this !!binary value is not base64")
                             .with_hint("encode the value as base64, or remove the tag")
                     })?;
                 String::from_utf8(bytes).map(|text| Data::String(text.into())).map_err(|_| {
-                    self.error(id, "this !!binary value is not UTF-8 text, and other bytes are not supported")
-                        .with_hint("remove the tag, so that the value stays base64 text")
+                    self.error_at(
+                        id,
+                        "this !!binary value is not UTF-8 text, and other bytes are not supported",
+                    )
+                    .with_hint("remove the tag, so that the value stays base64 text")
                 })
             }
             Some("bool") => match scalar::resolve_except_timestamp(text) {

@@ -33,8 +33,8 @@ pub(super) fn resolve_except_timestamp(text: &str) -> ResolvedScalar {
         return ResolvedScalar::Value(data);
     }
     let number = match text.as_bytes().first() {
-        Some(b'.') => float(text, true),
-        Some(b'+' | b'-' | b'0'..=b'9') => number(text),
+        Some(b'.') => parse_float(text, true),
+        Some(b'+' | b'-' | b'0'..=b'9') => parse_number(text),
         _ => None,
     };
     number.map_or(ResolvedScalar::Text, ResolvedScalar::Value)
@@ -56,9 +56,9 @@ fn keyword(text: &str) -> Option<Data> {
 }
 
 /// Parses a number that starts with a digit or a sign. Underscores are ignored.
-fn number(text: &str) -> Option<Data> {
-    let plain = without_underscores(text);
-    integer(&plain).or_else(|| float(&plain, false))
+fn parse_number(text: &str) -> Option<Data> {
+    let digits = without_underscores(text);
+    parse_integer(&digits).or_else(|| parse_float(&digits, false))
 }
 
 fn without_underscores(text: &str) -> Cow<'_, str> {
@@ -67,7 +67,7 @@ fn without_underscores(text: &str) -> Cow<'_, str> {
 
 /// Parses an integer with an optional sign and base prefix. Without a sign it may be up to `u64::MAX`. With a
 /// sign it must fit `i64`.
-fn integer(text: &str) -> Option<Data> {
+fn parse_integer(text: &str) -> Option<Data> {
     let (sign, digits) = match text.as_bytes().first()? {
         sign @ (b'+' | b'-') => (Some(*sign), &text[1..]),
         _ => (None, text),
@@ -99,16 +99,16 @@ fn is_decimal(text: &str) -> bool {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),
         None => (rest, None),
     };
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_mantissa_valid = match mantissa.split_once('.') {
         Some((integer, fraction)) => {
-            digits(integer) && digits(fraction) && !(integer.is_empty() && fraction.is_empty())
+            is_digits(integer) && is_digits(fraction) && !(integer.is_empty() && fraction.is_empty())
         }
-        None => !mantissa.is_empty() && digits(mantissa),
+        None => !mantissa.is_empty() && is_digits(mantissa),
     };
     let is_exponent_valid = exponent.is_none_or(|exponent| {
         let exponent = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-        !exponent.is_empty() && digits(exponent)
+        !exponent.is_empty() && is_digits(exponent)
     });
     is_mantissa_valid && is_exponent_valid
 }
@@ -116,25 +116,25 @@ fn is_decimal(text: &str) -> bool {
 /// Parses a decimal float. Returns `None` if it is too large for 64 bits.
 ///
 /// With `allows_underscores`, single underscores may separate digits.
-fn float(text: &str, allows_underscores: bool) -> Option<Data> {
+fn parse_float(text: &str, allows_underscores: bool) -> Option<Data> {
     let bytes = text.as_bytes();
-    let plain = if allows_underscores && text.contains('_') {
-        let separates = |index: usize| {
+    let number = if allows_underscores && text.contains('_') {
+        let separates_digits = |index: usize| {
             index > 0
                 && bytes[index - 1].is_ascii_digit()
                 && bytes.get(index + 1).is_some_and(u8::is_ascii_digit)
         };
-        if !bytes.iter().enumerate().all(|(index, byte)| *byte != b'_' || separates(index)) {
+        if !bytes.iter().enumerate().all(|(index, byte)| *byte != b'_' || separates_digits(index)) {
             return None;
         }
         without_underscores(text)
     } else {
         Cow::Borrowed(text)
     };
-    if !is_decimal(&plain) {
+    if !is_decimal(&number) {
         return None;
     }
-    plain.parse().ok().filter(|float: &f64| float.is_finite()).map(Data::Float)
+    number.parse().ok().filter(|float: &f64| float.is_finite()).map(Data::Float)
 }
 
 /// Returns true for a date (`2001-1-2`), and for a date and time.
@@ -142,24 +142,24 @@ fn float(text: &str, allows_underscores: bool) -> Option<Data> {
 /// The time follows a `T` or `t` and then has a zone (`2001-01-02T3:04:05.6Z`), or it follows spaces and has
 /// none.
 pub(super) fn is_timestamp(text: &str) -> bool {
-    timestamp(text).is_some()
+    parse_timestamp(text).is_some()
 }
 
 /// Returns `Some` if the text is a timestamp, a date with or without time.
-fn timestamp(text: &str) -> Option<()> {
+fn parse_timestamp(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
     if bytes.len() < 5 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
         return None;
     }
     let year: u32 = text[..4].parse().ok()?;
     let mut rest = &bytes[5..];
-    let month = short_number(&mut rest, 12)?;
+    let month = read_short_number(&mut rest, 12)?;
     expect_byte(&mut rest, b'-')?;
-    let day = short_number(&mut rest, 31)?;
+    let day = read_short_number(&mut rest, 31)?;
     if month == 0 || day == 0 || day > days_in(year, month) {
         return None;
     }
-    let zoned = match rest.first() {
+    let has_zone = match rest.first() {
         None => return Some(()),
         Some(b'T' | b't') => {
             rest = &rest[1..];
@@ -173,25 +173,25 @@ fn timestamp(text: &str) -> Option<()> {
         }
         Some(_) => return None,
     };
-    short_number(&mut rest, 23)?;
+    read_short_number(&mut rest, 23)?;
     expect_byte(&mut rest, b':')?;
-    short_number(&mut rest, 59)?;
+    read_short_number(&mut rest, 59)?;
     expect_byte(&mut rest, b':')?;
-    short_number(&mut rest, 59)?;
+    read_short_number(&mut rest, 59)?;
     if let [b'.' | b',', b'0'..=b'9', ..] = rest {
         rest = &rest[1..];
         while let [b'0'..=b'9', tail @ ..] = rest {
             rest = tail;
         }
     }
-    if zoned {
-        zone(&mut rest)?;
+    if has_zone {
+        skip_zone(&mut rest)?;
     }
     rest.is_empty().then_some(())
 }
 
 /// Consumes a time zone: `Z` or `±hh:mm`.
-fn zone(rest: &mut &[u8]) -> Option<()> {
+fn skip_zone(rest: &mut &[u8]) -> Option<()> {
     match **rest {
         [b'Z', ref tail @ ..] => *rest = tail,
         [b'+' | b'-', h1, h2, b':', m1, m2, ref tail @ ..] => {
@@ -209,7 +209,7 @@ fn zone(rest: &mut &[u8]) -> Option<()> {
 }
 
 /// Consumes a number of one or two digits. Returns `None` without a digit, and for a number above `max`.
-fn short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
+fn read_short_number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let (value, tail) = match **rest {
         [a @ b'0'..=b'9', b @ b'0'..=b'9', ref tail @ ..] => {
             (u32::from(a - b'0') * 10 + u32::from(b - b'0'), tail)
@@ -244,7 +244,7 @@ pub(super) fn is_base60(text: &str) -> bool {
         Some((groups, fraction)) => (groups, Some(fraction)),
         None => (rest, None),
     };
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let mut groups = groups.split(':');
     let leading = groups.next().unwrap_or_default();
     let mut count = 0;
@@ -253,10 +253,10 @@ pub(super) fn is_base60(text: &str) -> bool {
         matches!(group.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
     });
     leading.starts_with(|first: char| first.is_ascii_digit())
-        && digits(leading)
+        && is_digits(leading)
         && are_sixties
         && count > 0
-        && fraction.is_none_or(digits)
+        && fraction.is_none_or(is_digits)
 }
 
 /// Formats a float as the shortest text that loads as the same number. Numbers below 1e-4 and from 1e6 on get

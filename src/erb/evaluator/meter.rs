@@ -47,9 +47,9 @@ const BYTES_PER_STEP: usize = 16;
 /// Reading or writing fewer bytes than this counts no steps of its own.
 const FREE_BYTES: usize = 512;
 
-/// The reason why a rendering cannot continue.
+/// The reason to end a rendering early.
 #[derive(Debug)]
-pub(crate) enum Exceeded {
+pub(crate) enum Abort {
     /// A limit, as a sentence.
     Limit(String),
     /// The number of a signal.
@@ -57,13 +57,17 @@ pub(crate) enum Exceeded {
 }
 
 thread_local! {
+    /// The steps counted so far.
     static STEPS: Cell<u64> = const { Cell::new(0) };
     /// The number of steps at which `check` runs next.
     static NEXT_CHECK: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// The bytes of all values, and of scratch memory.
     static MEMORY: Cell<u64> = const { Cell::new(0) };
     /// The part of `MEMORY` that is released when the current method of Ruby returns.
     static SCRATCH: Cell<u64> = const { Cell::new(0) };
+    /// The limit of `MEMORY`.
     static MAX_MEMORY: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// The account of the rendering on this thread.
     static ACCOUNT: RefCell<Option<Account>> = const { RefCell::new(None) };
 }
 
@@ -91,26 +95,27 @@ pub(crate) fn end() {
 
 /// Counts steps.
 #[inline(always)]
-pub(crate) fn step(count: u64) -> Result<(), Exceeded> {
+pub(crate) fn step(count: u64) -> Result<(), Abort> {
     let steps = STEPS.get().saturating_add(count);
     STEPS.set(steps);
     if steps > NEXT_CHECK.get() { check(steps) } else { Ok(()) }
 }
 
+/// Checks for signals, the limit of steps and the timeout, and sets the step of the next check.
 #[cold]
-fn check(steps: u64) -> Result<(), Exceeded> {
+fn check(steps: u64) -> Result<(), Abort> {
     ACCOUNT.with_borrow(|account| {
         let Some(account) = account else { return Ok(()) };
         if let Some(signal) = account.signal_check.as_ref().and_then(|signal_check| signal_check()) {
-            return Err(Exceeded::Interrupted(signal));
+            return Err(Abort::Interrupted(signal));
         }
         let Limits { steps: limit, timeout, .. } = account.limits;
         if steps > limit {
-            return Err(Exceeded::Limit(format!("the template ran for more than {limit} steps")));
+            return Err(Abort::Limit(format!("the template ran for more than {limit} steps")));
         }
         if account.start.elapsed() > timeout {
             let text = format!("the template ran for more than {} seconds", timeout.as_secs_f64());
-            return Err(Exceeded::Limit(text));
+            return Err(Abort::Limit(text));
         }
         NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL_STEPS).min(limit));
         Ok(())
@@ -119,46 +124,51 @@ fn check(steps: u64) -> Result<(), Exceeded> {
 
 /// Counts the steps of reading or writing this many bytes.
 #[inline(always)]
-pub(crate) fn step_bytes(bytes: usize) -> Result<(), Exceeded> {
+pub(crate) fn step_bytes(bytes: usize) -> Result<(), Abort> {
     if bytes < FREE_BYTES { Ok(()) } else { step((bytes / BYTES_PER_STEP) as u64) }
 }
 
 /// Counts steps, and unwinds the thread when a limit is exceeded.
 #[inline(always)]
 pub(crate) fn step_or_unwind(count: u64) {
-    if let Err(exceeded) = step(count) {
-        resume_unwind(Box::new(exceeded));
+    if let Err(abort) = step(count) {
+        resume_unwind(Box::new(abort));
     }
 }
 
 /// Unwinds the thread because a limit is exceeded. `limit` is the sentence for the error.
 pub(crate) fn exceed(limit: String) -> ! {
-    resume_unwind(Box::new(Exceeded::Limit(limit)))
+    resume_unwind(Box::new(Abort::Limit(limit)))
 }
 
 /// Counts memory.
 #[inline(always)]
-pub(crate) fn charge(bytes: usize) -> Result<(), Exceeded> {
+pub(crate) fn charge(bytes: usize) -> Result<(), Abort> {
     let memory = MEMORY.get().saturating_add(bytes as u64);
     if memory > MAX_MEMORY.get() {
-        return Err(memory_exceeded());
+        return Err(memory_limit_error());
     }
     MEMORY.set(memory);
     Ok(())
 }
 
+/// Returns the error for too much memory.
 #[cold]
-fn memory_exceeded() -> Exceeded {
-    Exceeded::Limit(format!("the values of the template need more than {} MiB", MAX_MEMORY.get() >> 20))
+fn memory_limit_error() -> Abort {
+    Abort::Limit(format!("the values of the template need more than {} MiB", MAX_MEMORY.get() >> 20))
 }
 
-/// Checks that this much more memory may be used, before it is.
+/// Checks that this much more memory would not exceed the limit.
 #[inline(always)]
-pub(crate) fn check_room(bytes: usize) -> Result<(), Exceeded> {
-    if MEMORY.get().saturating_add(bytes as u64) > MAX_MEMORY.get() { Err(memory_exceeded()) } else { Ok(()) }
+pub(crate) fn check_room(bytes: usize) -> Result<(), Abort> {
+    if MEMORY.get().saturating_add(bytes as u64) > MAX_MEMORY.get() {
+        Err(memory_limit_error())
+    } else {
+        Ok(())
+    }
 }
 
-/// Memory that is counted as long as this exists.
+/// Memory that counts until this is dropped.
 #[derive(Default)]
 pub(crate) struct Charge(Cell<usize>);
 
@@ -174,17 +184,17 @@ impl Charge {
     /// Counts more memory. Unwinds the thread when a limit is exceeded.
     #[inline(always)]
     pub(crate) fn grow(&self, bytes: usize) {
-        if let Err(exceeded) = charge(bytes).and_then(|()| {
+        if let Err(abort) = charge(bytes).and_then(|()| {
             self.0.set(self.0.get() + bytes);
             step_bytes(bytes)
         }) {
-            resume_unwind(Box::new(exceeded));
+            resume_unwind(Box::new(abort));
         }
     }
 
     /// Counts memory. Returns an error when a limit is exceeded.
     #[inline(always)]
-    pub(crate) fn try_new(bytes: usize) -> Result<Charge, Exceeded> {
+    pub(crate) fn try_new(bytes: usize) -> Result<Charge, Abort> {
         charge(bytes)?;
         Ok(Charge(Cell::new(bytes)))
     }
@@ -214,8 +224,8 @@ impl Drop for Charge {
     }
 }
 
-/// Guards the scratch memory of a method of Ruby, see [`use_scratch`]. Holds the count of the method that
-/// called it, and restores it on drop.
+/// Releases the scratch memory of a method of Ruby on drop, see [`use_scratch`]. The field is the scratch
+/// memory of the calling method, which the drop restores.
 pub(crate) struct MethodMemory(u64);
 
 impl MethodMemory {
@@ -235,7 +245,7 @@ impl Drop for MethodMemory {
 
 /// Counts scratch memory, and the work of filling it. It is released when the current method of Ruby returns.
 #[inline(always)]
-pub(crate) fn use_scratch(bytes: usize) -> Result<(), Exceeded> {
+pub(crate) fn use_scratch(bytes: usize) -> Result<(), Abort> {
     hold_scratch(bytes)?;
     step_bytes(bytes)
 }
@@ -243,7 +253,7 @@ pub(crate) fn use_scratch(bytes: usize) -> Result<(), Exceeded> {
 /// Counts scratch memory without the work of filling it. It is released when the current method of Ruby
 /// returns.
 #[inline(always)]
-pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Exceeded> {
+pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Abort> {
     charge(bytes)?;
     SCRATCH.set(SCRATCH.get().saturating_add(bytes as u64));
     Ok(())

@@ -7,12 +7,12 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{LowerResult, Lowerer, refuse};
 use crate::scanner::{BUFFER, TEXT_CALL};
 
 /// The form in which a bare `super` passes a parameter on.
 #[derive(Clone, Copy)]
-enum Passed {
+enum PassForm {
     Value,
     Splat,
     Keyword,
@@ -20,18 +20,18 @@ enum Passed {
 }
 
 impl Lowerer {
-    pub(super) fn send(&mut self, send: &nodes::Send) -> Lowered<Node> {
-        if let Some(special) = self.output(send)? {
+    pub(super) fn lower_send(&mut self, send: &nodes::Send) -> LowerResult<Node> {
+        if let Some(special) = self.lower_output(send)? {
             return Ok(special);
         }
-        if let Some(special) = self.named_groups(send)? {
+        if let Some(special) = self.lower_named_groups(send)? {
             return Ok(special);
         }
-        let receiver = self.maybe_expr(send.recv.as_deref())?;
-        let (args, block) = self.arguments(&send.args)?;
+        let receiver = self.lower_optional(send.recv.as_deref())?;
+        let (args, block) = self.lower_arguments(&send.args)?;
         Ok(Node::Call(Box::new(MethodCall {
             receiver,
-            name: self.name(&send.method_name),
+            name: self.intern_name(&send.method_name),
             args,
             block,
             is_safe_navigation: false,
@@ -40,36 +40,36 @@ impl Lowerer {
 
     /// Lowers `/(?<name>…)/ =~ value`, which sets local variables, and calls that read such a variable. The
     /// parser does not recognise these variables, so it reports them as calls without arguments.
-    pub(super) fn named_groups(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
+    pub(super) fn lower_named_groups(&mut self, send: &nodes::Send) -> LowerResult<Option<Node>> {
         if send.recv.is_none() && send.args.is_empty() && send.begin_l.is_none() {
-            return Ok(self.find(&send.method_name).map(Node::Local));
+            return Ok(self.find_slot(&send.method_name).map(Node::Local));
         }
         let (Some(regexp @ Ast::Regexp(_)), "=~", [value]) =
             (send.recv.as_deref(), send.method_name.as_str(), send.args.as_slice())
         else {
             return Ok(None);
         };
-        let regexp = self.boxed(regexp)?;
+        let regexp = self.lower_boxed(regexp)?;
         let Node::Regexp { parts, .. } = &regexp.node else { return Ok(None) };
         let names = match parts.as_slice() {
             [Part::Text(source)] => group_names(source),
             _ => Vec::new(),
         };
-        let value = self.boxed(value)?;
-        let names = names.iter().map(|name| (self.name(name), self.slot(name))).collect();
+        let value = self.lower_boxed(value)?;
+        let names = names.iter().map(|name| (self.intern_name(name), self.find_or_declare(name))).collect();
         Ok(Some(Node::MatchAssign { regexp, value, names }))
     }
 
     /// Lowers the two calls that the scanner generates: text, and `<%= … %>`. Returns `None` for other calls.
-    pub(super) fn output(&mut self, send: &nodes::Send) -> Lowered<Option<Node>> {
+    pub(super) fn lower_output(&mut self, send: &nodes::Send) -> LowerResult<Option<Node>> {
         if send.recv.is_none() && send.method_name == TEXT_CALL {
-            if let (Some(_), [Ast::Int(number)]) = (self.find(BUFFER), send.args.as_slice())
+            if let (Some(_), [Ast::Int(number)]) = (self.find_slot(BUFFER), send.args.as_slice())
                 && let Ok(number) = number.value.parse()
             {
                 return Ok(Some(Node::Text(number)));
             }
             // The buffer is not visible in a method. A call of its name raises the same error as in Ruby.
-            let name = self.name(BUFFER);
+            let name = self.intern_name(BUFFER);
             let call =
                 MethodCall { receiver: None, name, args: Vec::new(), block: None, is_safe_navigation: false };
             return Ok(Some(Node::Call(Box::new(call))));
@@ -86,36 +86,39 @@ impl Lowerer {
             return Ok(None);
         }
         match to_s.recv.as_deref() {
-            Some(value) => Ok(Some(Node::Emit(self.boxed(value)?))),
+            Some(value) => Ok(Some(Node::Emit(self.lower_boxed(value)?))),
             None => Ok(None),
         }
     }
 
-    pub(super) fn arguments(&mut self, list: &[Ast]) -> Lowered<(Vec<Argument>, Option<BlockArgument>)> {
+    pub(super) fn lower_arguments(
+        &mut self,
+        list: &[Ast],
+    ) -> LowerResult<(Vec<Argument>, Option<BlockArgument>)> {
         let mut args = Vec::new();
         let mut block = None;
         for ast in list {
             match ast {
                 Ast::BlockPass(pass) => {
-                    block = Some(BlockArgument::Pass(self.maybe_box(pass.value.as_deref())?))
+                    block = Some(BlockArgument::Pass(self.lower_optional_boxed(pass.value.as_deref())?))
                 }
-                Ast::Kwargs(hash) => args.push(Argument::Keywords(self.pairs(&hash.pairs)?)),
+                Ast::Kwargs(hash) => args.push(Argument::Keywords(self.lower_pairs(&hash.pairs)?)),
                 Ast::Splat(splat) => match splat.value.as_deref() {
-                    Some(value) => args.push(Argument::Splat(self.expr(value)?)),
+                    Some(value) => args.push(Argument::Splat(self.lower_expr(value)?)),
                     None => return refuse(ast, "an anonymous splat"),
                 },
                 Ast::ForwardedArgs(_) => return refuse(ast, "argument forwarding (...)"),
-                other => args.push(Argument::Value(self.expr(other)?)),
+                other => args.push(Argument::Value(self.lower_expr(other)?)),
             }
         }
         Ok((args, block))
     }
 
-    pub(super) fn with_block(&mut self, call: &Ast, body: Arc<Body>) -> Lowered<Node> {
+    pub(super) fn attach_block(&mut self, call: &Ast, body: Arc<Body>) -> LowerResult<Node> {
         let block = Some(BlockArgument::Literal(Arc::clone(&body)));
         match call {
             Ast::Lambda(_) => Ok(Node::Lambda(body)),
-            _ => match self.node(call)? {
+            _ => match self.lower_node(call)? {
                 Node::Call(mut call) => {
                     call.block = block;
                     Ok(Node::Call(call))
@@ -126,17 +129,25 @@ impl Lowerer {
         }
     }
 
-    pub(super) fn block_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
-        Ok(Arc::new(self.body(true, |lowerer| lowerer.params(params), code)?))
+    pub(super) fn lower_block_body(
+        &mut self,
+        params: Option<&Ast>,
+        code: Option<&Ast>,
+    ) -> LowerResult<Arc<Body>> {
+        Ok(Arc::new(self.lower_body(true, |lowerer| lowerer.lower_params(params), code)?))
     }
 
-    pub(super) fn method_body(&mut self, params: Option<&Ast>, code: Option<&Ast>) -> Lowered<Arc<Body>> {
+    pub(super) fn lower_method_body(
+        &mut self,
+        params: Option<&Ast>,
+        code: Option<&Ast>,
+    ) -> LowerResult<Arc<Body>> {
         let parameters = match params {
             Some(Ast::Args(list)) => list.args.clone(),
             _ => Vec::new(),
         };
         let outer = std::mem::replace(&mut self.method_parameters, parameters);
-        let body = self.body(false, |lowerer| lowerer.params(params), code);
+        let body = self.lower_body(false, |lowerer| lowerer.lower_params(params), code);
         self.method_parameters = outer;
         Ok(Arc::new(body?))
     }
@@ -150,24 +161,24 @@ impl Lowerer {
         let mut pairs = Vec::new();
         for param in &method {
             let (name, kind) = match param {
-                Ast::Arg(arg) => (Some(&arg.name), Passed::Value),
-                Ast::Optarg(arg) => (Some(&arg.name), Passed::Value),
-                Ast::Restarg(arg) => (arg.name.as_ref(), Passed::Splat),
-                Ast::Kwarg(arg) => (Some(&arg.name), Passed::Keyword),
-                Ast::Kwoptarg(arg) => (Some(&arg.name), Passed::Keyword),
-                Ast::Kwrestarg(arg) => (arg.name.as_ref(), Passed::Keywords),
+                Ast::Arg(arg) => (Some(&arg.name), PassForm::Value),
+                Ast::Optarg(arg) => (Some(&arg.name), PassForm::Value),
+                Ast::Restarg(arg) => (arg.name.as_ref(), PassForm::Splat),
+                Ast::Kwarg(arg) => (Some(&arg.name), PassForm::Keyword),
+                Ast::Kwoptarg(arg) => (Some(&arg.name), PassForm::Keyword),
+                Ast::Kwrestarg(arg) => (arg.name.as_ref(), PassForm::Keywords),
                 _ => continue,
             };
-            let Some((name, slot)) = name.and_then(|name| Some((name, self.find(name)?))) else {
+            let Some((name, slot)) = name.and_then(|name| Some((name, self.find_slot(name)?))) else {
                 args = None;
                 break;
             };
             let local = Expr { node: Node::Local(slot), span };
             match (kind, &mut args) {
-                (Passed::Value, Some(args)) => args.push(Argument::Value(local)),
-                (Passed::Splat, Some(args)) => args.push(Argument::Splat(local)),
-                (Passed::Keyword, _) => {
-                    pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.name(name)), span }, local));
+                (PassForm::Value, Some(args)) => args.push(Argument::Value(local)),
+                (PassForm::Splat, Some(args)) => args.push(Argument::Splat(local)),
+                (PassForm::Keyword, _) => {
+                    pairs.push(Pair::Entry(Expr { node: Node::Symbol(self.intern_name(name)), span }, local));
                 }
                 _ => pairs.push(Pair::Splat(local)),
             }

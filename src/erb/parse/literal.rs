@@ -6,10 +6,10 @@ use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
 use super::ir::{Expr, Node, Pair, Part};
-use super::lower::{Lowered, Lowerer, construct_name, refuse};
+use super::lower::{LowerResult, Lowerer, construct_name, refuse};
 
 /// Returns true if both expressions are the same literal.
-fn same_literal(one: &Expr, other: &Expr) -> bool {
+fn are_same_literal(one: &Expr, other: &Expr) -> bool {
     match (&one.node, &other.node) {
         (Node::Int(one), Node::Int(other)) => one == other,
         (Node::BigInt(one), Node::BigInt(other)) => one == other,
@@ -36,18 +36,18 @@ fn is_literal(value: &Expr) -> bool {
 }
 
 impl Lowerer {
-    pub(super) fn pairs(&mut self, list: &[Ast]) -> Lowered<Vec<Pair>> {
+    pub(super) fn lower_pairs(&mut self, list: &[Ast]) -> LowerResult<Vec<Pair>> {
         let mut pairs: Vec<Pair> = Vec::new();
         for ast in list {
             let pair = match ast {
-                Ast::Pair(pair) => Pair::Entry(self.expr(&pair.key)?, self.expr(&pair.value)?),
-                Ast::Kwsplat(splat) => Pair::Splat(self.expr(&splat.value)?),
+                Ast::Pair(pair) => Pair::Entry(self.lower_expr(&pair.key)?, self.lower_expr(&pair.value)?),
+                Ast::Kwsplat(splat) => Pair::Splat(self.lower_expr(&splat.value)?),
                 other => return refuse(other, construct_name(other)),
             };
             // If a literal key is repeated, Ruby keeps only the last entry, at its own position.
             if let Pair::Entry(key, _) = &pair
                 && let Some(earlier_index) = pairs.iter().position(
-                    |pair| matches!(pair, Pair::Entry(earlier_key, _) if same_literal(earlier_key, key)),
+                    |pair| matches!(pair, Pair::Entry(earlier_key, _) if are_same_literal(earlier_key, key)),
                 )
             {
                 let is_zero = matches!(key.node, Node::Float(number) if number == 0.0);
@@ -61,7 +61,7 @@ impl Lowerer {
         Ok(pairs)
     }
 
-    pub(super) fn parts(&mut self, list: &[Ast]) -> Lowered<Vec<Part>> {
+    pub(super) fn lower_parts(&mut self, list: &[Ast]) -> LowerResult<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::new();
         for ast in list {
             match ast {
@@ -70,15 +70,15 @@ impl Lowerer {
                     Err(_) => return refuse(ast, "interpolation in a string that is not UTF-8"),
                 },
                 // Adjacent literals (`"a" "b#{c}"`) are nested in the syntax tree.
-                Ast::Dstr(inner) => parts.extend(self.parts(&inner.parts)?),
-                other => parts.push(Part::Code(self.expr(other)?)),
+                Ast::Dstr(inner) => parts.extend(self.lower_parts(&inner.parts)?),
+                other => parts.push(Part::Code(self.lower_expr(other)?)),
             }
         }
         Ok(parts)
     }
 
-    pub(super) fn interpolation(&mut self, list: &[Ast]) -> Lowered<Node> {
-        let parts = self.parts(list)?;
+    pub(super) fn lower_interpolation(&mut self, list: &[Ast]) -> LowerResult<Node> {
+        let parts = self.lower_parts(list)?;
         if parts.iter().all(|part| matches!(part, Part::Text(_))) {
             let text: String =
                 parts.iter().map(|part| if let Part::Text(text) = part { &**text } else { "" }).collect();
@@ -87,12 +87,12 @@ impl Lowerer {
         Ok(Node::Interpolated(parts))
     }
 
-    pub(super) fn regexp(&mut self, regexp: &nodes::Regexp) -> Lowered<Node> {
+    pub(super) fn lower_regexp(&mut self, regexp: &nodes::Regexp) -> LowerResult<Node> {
         let mut options = match regexp.options.as_deref() {
             Some(Ast::RegOpt(options)) => options.options.clone().unwrap_or_default(),
             _ => String::new(),
         };
-        let parts = match self.interpolation(&regexp.parts)? {
+        let parts = match self.lower_interpolation(&regexp.parts)? {
             Node::Str(text) => vec![Part::Text(text)],
             Node::Interpolated(parts) => parts,
             _ => Vec::new(),
@@ -113,11 +113,11 @@ impl Lowerer {
 }
 
 /// Lowers an integer literal. It may have a sign, a base prefix and underscores.
-pub(super) fn number(text: &str) -> Node {
-    let clean = text.replace('_', "").to_ascii_lowercase();
-    let (is_negative, digits) = match clean.strip_prefix('-') {
+pub(super) fn lower_integer(text: &str) -> Node {
+    let digits_and_sign = text.replace('_', "").to_ascii_lowercase();
+    let (is_negative, digits) = match digits_and_sign.strip_prefix('-') {
         Some(rest) => (true, rest),
-        None => (false, clean.as_str()),
+        None => (false, digits_and_sign.as_str()),
     };
     let (radix, digits) = if let Some(hex) = digits.strip_prefix("0x") {
         (16, hex)

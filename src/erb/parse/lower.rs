@@ -10,7 +10,7 @@ use lib_ruby_parser::Node as Ast;
 
 use super::call::group_names;
 use super::ir::{Body, ConstScope, Expr, MethodCall, Name, Node, Params, Part, Slot};
-use super::literal::number;
+use super::literal::lower_integer;
 
 /// The name of the unsupported construct if expressions nest deeper than [`MAX_DEPTH`].
 pub(super) const TOO_DEEP: &str = "an expression nested deeper than 2000 levels";
@@ -18,18 +18,21 @@ pub(super) const TOO_DEEP: &str = "an expression nested deeper than 2000 levels"
 /// The maximum number of levels of nested expressions. Templates in practice stay below 50.
 const MAX_DEPTH: u32 = 2_000;
 
-/// A construct that the evaluator does not support.
+/// A construct that the evaluator does not support, with its place in the source.
 #[derive(Debug)]
-pub(super) struct Unsupported {
+pub(super) struct UnsupportedConstruct {
     /// The byte offset of the construct in the Ruby source.
     pub(super) offset: usize,
     /// The name of the construct in the error message.
     pub(super) construct: String,
 }
 
-pub(super) type Lowered<T> = Result<T, Unsupported>;
+/// The result of lowering a node.
+pub(super) type LowerResult<T> = Result<T, UnsupportedConstruct>;
 
+/// The local variables of one body.
 struct Scope {
+    /// The names of the variables, by slot.
     names: Vec<Name>,
     /// True for a block, which sees the variables around it. False for a method, class or template.
     sees_outer_variables: bool,
@@ -38,6 +41,7 @@ struct Scope {
 /// The state of lowering one template.
 pub(super) struct Lowerer {
     scopes: Vec<Scope>,
+    /// The names that [`Lowerer::intern_name`] has returned.
     names: HashSet<Name>,
     /// For each body that is being lowered, the number of loops in it that are being lowered.
     pub(super) loops: Vec<u32>,
@@ -48,7 +52,7 @@ pub(super) struct Lowerer {
 }
 
 /// Lowers a whole template.
-pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
+pub(super) fn lower(ast: Option<&Ast>) -> LowerResult<Body> {
     let mut lowerer = Lowerer {
         scopes: Vec::new(),
         names: HashSet::new(),
@@ -56,17 +60,17 @@ pub(super) fn lower(ast: Option<&Ast>) -> Lowered<Body> {
         method_parameters: Vec::new(),
         depth: 0,
     };
-    lowerer.body(false, |_| Ok(Params::default()), ast)
+    lowerer.lower_body(false, |_| Ok(Params::default()), ast)
 }
 
 /// Refuses a node that is not supported. `construct` completes "… is not supported".
-pub(super) fn refuse<T>(node: &Ast, construct: impl Into<String>) -> Lowered<T> {
-    Err(Unsupported { offset: node.expression().begin, construct: construct.into() })
+pub(super) fn refuse<T>(node: &Ast, construct: impl Into<String>) -> LowerResult<T> {
+    Err(UnsupportedConstruct { offset: node.expression().begin, construct: construct.into() })
 }
 
 impl Lowerer {
     /// Returns a name. Equal names share their memory.
-    pub(super) fn name(&mut self, text: &str) -> Name {
+    pub(super) fn intern_name(&mut self, text: &str) -> Name {
         if let Some(name) = self.names.get(text) {
             return Arc::clone(name);
         }
@@ -76,7 +80,7 @@ impl Lowerer {
     }
 
     /// Finds a declared variable in this scope or those around it.
-    pub(super) fn find(&self, text: &str) -> Option<Slot> {
+    pub(super) fn find_slot(&self, text: &str) -> Option<Slot> {
         for (depth, scope) in self.scopes.iter().rev().enumerate() {
             if let Some(index) = scope.names.iter().position(|name| &**name == text) {
                 return Some(Slot { depth: depth as u32, index: index as u32 });
@@ -89,8 +93,8 @@ impl Lowerer {
     }
 
     /// Declares a variable in the innermost scope, where it hides one of the same name around it.
-    pub(super) fn declare_here(&mut self, text: &str) -> u32 {
-        let name = self.name(text);
+    pub(super) fn declare(&mut self, text: &str) -> u32 {
+        let name = self.intern_name(text);
         match self.scopes.last_mut() {
             Some(scope) => {
                 scope.names.push(name);
@@ -101,51 +105,52 @@ impl Lowerer {
     }
 
     /// Finds a variable, or declares it in the innermost scope.
-    pub(super) fn slot(&mut self, text: &str) -> Slot {
-        match self.find(text) {
+    pub(super) fn find_or_declare(&mut self, text: &str) -> Slot {
+        match self.find_slot(text) {
             Some(slot) => slot,
-            None => Slot { depth: 0, index: self.declare_here(text) },
+            None => Slot { depth: 0, index: self.declare(text) },
         }
     }
 
     /// Lowers a body in a new scope.
-    pub(super) fn body(
+    pub(super) fn lower_body(
         &mut self,
         sees_outer_variables: bool,
-        params: impl FnOnce(&mut Self) -> Lowered<Params>,
+        params: impl FnOnce(&mut Self) -> LowerResult<Params>,
         code: Option<&Ast>,
-    ) -> Lowered<Body> {
+    ) -> LowerResult<Body> {
         self.scopes.push(Scope { names: Vec::new(), sees_outer_variables });
         self.loops.push(0);
-        let result = params(self).and_then(|params| Ok((params, self.maybe_expr(code)?)));
+        let result = params(self).and_then(|params| Ok((params, self.lower_optional(code)?)));
         self.loops.pop();
         let locals = self.scopes.pop().map(|scope| scope.names).unwrap_or_default();
         let (params, code) = result?;
         Ok(Body { params, code, locals })
     }
 
-    pub(super) fn maybe_expr(&mut self, ast: Option<&Ast>) -> Lowered<Option<Expr>> {
-        ast.map(|ast| self.expr(ast)).transpose()
+    /// Lowers an expression that may be absent.
+    pub(super) fn lower_optional(&mut self, ast: Option<&Ast>) -> LowerResult<Option<Expr>> {
+        ast.map(|ast| self.lower_expr(ast)).transpose()
     }
 
-    pub(super) fn maybe_box(&mut self, ast: Option<&Ast>) -> Lowered<Option<Box<Expr>>> {
-        Ok(self.maybe_expr(ast)?.map(Box::new))
+    pub(super) fn lower_optional_boxed(&mut self, ast: Option<&Ast>) -> LowerResult<Option<Box<Expr>>> {
+        Ok(self.lower_optional(ast)?.map(Box::new))
     }
 
-    pub(super) fn boxed(&mut self, ast: &Ast) -> Lowered<Box<Expr>> {
-        Ok(Box::new(self.expr(ast)?))
+    pub(super) fn lower_boxed(&mut self, ast: &Ast) -> LowerResult<Box<Expr>> {
+        Ok(Box::new(self.lower_expr(ast)?))
     }
 
-    pub(super) fn exprs(&mut self, list: &[Ast]) -> Lowered<Vec<Expr>> {
-        list.iter().map(|ast| self.expr(ast)).collect()
+    pub(super) fn lower_list(&mut self, list: &[Ast]) -> LowerResult<Vec<Expr>> {
+        list.iter().map(|ast| self.lower_expr(ast)).collect()
     }
 
     /// Lowers the elements of an array. The last may be pairs without braces.
-    pub(super) fn items(&mut self, elements: &[Ast]) -> Lowered<Vec<Expr>> {
+    pub(super) fn lower_items(&mut self, elements: &[Ast]) -> LowerResult<Vec<Expr>> {
         let pairs = match elements.last() {
             Some(Ast::Kwargs(hash)) => &hash.pairs,
             Some(Ast::Hash(hash)) if hash.begin_l.is_none() => &hash.pairs,
-            _ => return self.exprs(elements),
+            _ => return self.lower_list(elements),
         };
         let (items, last) = elements.split_at(elements.len() - 1);
         let is_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
@@ -153,14 +158,14 @@ impl Lowerer {
             // Whether Ruby adds an empty hash depends on the expression after `*`.
             return refuse(&last[0], "'**' after '*' in an array");
         }
-        let mut list = self.exprs(items)?;
+        let mut list = self.lower_list(items)?;
         let span = last[0].expression();
-        let node = Node::Pairs(self.pairs(pairs)?);
+        let node = Node::Pairs(self.lower_pairs(pairs)?);
         list.push(Expr { node, span: (span.begin as u32, span.end as u32) });
         Ok(list)
     }
 
-    pub(super) fn expr(&mut self, ast: &Ast) -> Lowered<Expr> {
+    pub(super) fn lower_expr(&mut self, ast: &Ast) -> LowerResult<Expr> {
         let loc = ast.expression();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -170,189 +175,201 @@ impl Lowerer {
         if let Ast::Begin(begin) = ast
             && let [statement] = begin.statements.as_slice()
         {
-            let inner = self.expr(statement);
+            let inner = self.lower_expr(statement);
             self.depth -= 1;
             return inner;
         }
-        let node = self.node(ast)?;
+        let node = self.lower_node(ast)?;
         self.depth -= 1;
         Ok(Expr { node, span: (loc.begin as u32, loc.end as u32) })
     }
 
-    /// Translates a node of the parser's tree, and the nodes below it.
-    pub(super) fn node(&mut self, ast: &Ast) -> Lowered<Node> {
+    /// Lowers a node of the parser's tree, and the nodes below it.
+    pub(super) fn lower_node(&mut self, ast: &Ast) -> LowerResult<Node> {
         Ok(match ast {
             Ast::Nil(_) | Ast::EmptyElse(_) => Node::Nil,
             Ast::True(_) => Node::True,
             Ast::False(_) => Node::False,
             Ast::Self_(_) => Node::SelfValue,
-            Ast::Int(int) => number(&int.value),
+            Ast::Int(int) => lower_integer(&int.value),
             Ast::Float(float) => Node::Float(float.value.replace('_', "").parse().unwrap_or(f64::NAN)),
             Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
                 Ok(text) => Node::Str(Arc::from(text)),
                 Err(_) => Node::Binary(Arc::from(text.value.as_raw().as_slice())),
             },
-            Ast::Dstr(text) => self.interpolation(&text.parts)?,
-            Ast::Heredoc(text) => self.interpolation(&text.parts)?,
+            Ast::Dstr(text) => self.lower_interpolation(&text.parts)?,
+            Ast::Heredoc(text) => self.lower_interpolation(&text.parts)?,
             Ast::Sym(symbol) => {
                 let text = symbol.name.to_string_lossy();
-                Node::Symbol(self.name(&text))
+                Node::Symbol(self.intern_name(&text))
             }
-            Ast::Dsym(symbol) => Node::InterpolatedSymbol(self.parts(&symbol.parts)?),
-            Ast::Regexp(regexp) => self.regexp(regexp)?,
-            Ast::Array(array) => Node::Array(self.items(&array.elements)?),
+            Ast::Dsym(symbol) => Node::InterpolatedSymbol(self.lower_parts(&symbol.parts)?),
+            Ast::Regexp(regexp) => self.lower_regexp(regexp)?,
+            Ast::Array(array) => Node::Array(self.lower_items(&array.elements)?),
             Ast::Splat(splat) => match &splat.value {
-                Some(value) => Node::Splat(self.boxed(value)?),
+                Some(value) => Node::Splat(self.lower_boxed(value)?),
                 None => return refuse(ast, "an anonymous splat"),
             },
-            Ast::Hash(hash) => Node::Hash(self.pairs(&hash.pairs)?),
-            Ast::Kwargs(hash) => Node::Hash(self.pairs(&hash.pairs)?),
-            Ast::Irange(range) => self.range(range.left.as_deref(), range.right.as_deref(), false)?,
-            Ast::Erange(range) => self.range(range.left.as_deref(), range.right.as_deref(), true)?,
-            Ast::Lvar(var) => match self.find(&var.name) {
+            Ast::Hash(hash) => Node::Hash(self.lower_pairs(&hash.pairs)?),
+            Ast::Kwargs(hash) => Node::Hash(self.lower_pairs(&hash.pairs)?),
+            Ast::Irange(range) => self.lower_range(range.left.as_deref(), range.right.as_deref(), false)?,
+            Ast::Erange(range) => self.lower_range(range.left.as_deref(), range.right.as_deref(), true)?,
+            Ast::Lvar(var) => match self.find_slot(&var.name) {
                 Some(slot) => Node::Local(slot),
-                None => Node::Local(self.slot(&var.name)),
+                None => Node::Local(self.find_or_declare(&var.name)),
             },
-            Ast::Ivar(var) => Node::InstanceVariable(self.name(&var.name)),
-            Ast::Cvar(var) => Node::ClassVariable(self.name(&var.name)),
-            Ast::Gvar(var) => Node::Global(self.name(&var.name)),
+            Ast::Ivar(var) => Node::InstanceVariable(self.intern_name(&var.name)),
+            Ast::Cvar(var) => Node::ClassVariable(self.intern_name(&var.name)),
+            Ast::Gvar(var) => Node::Global(self.intern_name(&var.name)),
             Ast::NthRef(nth) => Node::NthMatch(nth.name.trim_start_matches('$').parse().unwrap_or(0)),
             Ast::BackRef(node) => Node::BackReference(node.name.chars().nth(1).unwrap_or('&')),
             Ast::Const(constant) => {
                 let scope = match constant.scope.as_deref() {
                     None => ConstScope::Lexical,
                     Some(Ast::Cbase(_)) => ConstScope::Top,
-                    Some(scope) => ConstScope::In(self.boxed(scope)?),
+                    Some(scope) => ConstScope::In(self.lower_boxed(scope)?),
                 };
-                Node::Constant { scope, name: self.name(&constant.name) }
+                Node::Constant { scope, name: self.intern_name(&constant.name) }
             }
-            Ast::Begin(begin) => self.sequence(&begin.statements)?,
-            Ast::KwBegin(begin) => self.sequence(&begin.statements)?,
+            Ast::Begin(begin) => self.lower_sequence(&begin.statements)?,
+            Ast::KwBegin(begin) => self.lower_sequence(&begin.statements)?,
             Ast::If(branch) => {
-                self.branch(&branch.cond, branch.if_true.as_deref(), branch.if_false.as_deref())?
+                self.lower_branch(&branch.cond, branch.if_true.as_deref(), branch.if_false.as_deref())?
             }
             Ast::IfMod(branch) => {
-                self.branch(&branch.cond, branch.if_true.as_deref(), branch.if_false.as_deref())?
+                self.lower_branch(&branch.cond, branch.if_true.as_deref(), branch.if_false.as_deref())?
             }
             Ast::IfTernary(branch) => {
-                self.branch(&branch.cond, Some(&branch.if_true), Some(&branch.if_false))?
+                self.lower_branch(&branch.cond, Some(&branch.if_true), Some(&branch.if_false))?
             }
-            Ast::And(and) => Node::And(self.boxed(&and.lhs)?, self.boxed(&and.rhs)?),
-            Ast::Or(or) => Node::Or(self.boxed(&or.lhs)?, self.boxed(&or.rhs)?),
-            Ast::Defined(node) => Node::Defined(self.boxed(&node.value)?),
-            Ast::While(node) => self.repeat(&node.cond, node.body.as_deref(), false, false)?,
-            Ast::Until(node) => self.repeat(&node.cond, node.body.as_deref(), true, false)?,
-            Ast::WhilePost(node) => self.repeat(&node.cond, Some(&node.body), false, true)?,
-            Ast::UntilPost(node) => self.repeat(&node.cond, Some(&node.body), true, true)?,
+            Ast::And(and) => Node::And(self.lower_boxed(&and.lhs)?, self.lower_boxed(&and.rhs)?),
+            Ast::Or(or) => Node::Or(self.lower_boxed(&or.lhs)?, self.lower_boxed(&or.rhs)?),
+            Ast::Defined(node) => Node::Defined(self.lower_boxed(&node.value)?),
+            Ast::While(node) => self.lower_loop(&node.cond, node.body.as_deref(), false, false)?,
+            Ast::Until(node) => self.lower_loop(&node.cond, node.body.as_deref(), true, false)?,
+            Ast::WhilePost(node) => self.lower_loop(&node.cond, Some(&node.body), false, true)?,
+            Ast::UntilPost(node) => self.lower_loop(&node.cond, Some(&node.body), true, true)?,
             Ast::For(node) => {
-                let iterable = self.boxed(&node.iteratee)?;
-                let (target, has_one_target) = self.for_target(&node.iterator)?;
-                let body = self.in_loop(|lowerer| lowerer.maybe_box(node.body.as_deref()))?;
+                let iterable = self.lower_boxed(&node.iteratee)?;
+                let (target, has_one_target) = self.lower_for_target(&node.iterator)?;
+                let body =
+                    self.lower_in_loop(|lowerer| lowerer.lower_optional_boxed(node.body.as_deref()))?;
                 Node::For { target, has_one_target, iterable, body }
             }
-            Ast::Case(case) => self.case(case)?,
-            Ast::CaseMatch(case) => self.case_in(case)?,
+            Ast::Case(case) => self.lower_case(case)?,
+            Ast::CaseMatch(case) => self.lower_case_in(case)?,
             Ast::MatchPattern(node) => {
-                let value = self.boxed(&node.value)?;
-                Node::MatchPattern { value, pattern: Box::new(self.pattern(&node.pattern)?), raises: true }
+                let value = self.lower_boxed(&node.value)?;
+                Node::MatchPattern {
+                    value,
+                    pattern: Box::new(self.lower_pattern(&node.pattern)?),
+                    raises: true,
+                }
             }
             Ast::MatchPatternP(node) => {
-                let value = self.boxed(&node.value)?;
-                Node::MatchPattern { value, pattern: Box::new(self.pattern(&node.pattern)?), raises: false }
+                let value = self.lower_boxed(&node.value)?;
+                Node::MatchPattern {
+                    value,
+                    pattern: Box::new(self.lower_pattern(&node.pattern)?),
+                    raises: false,
+                }
             }
-            Ast::Rescue(rescue) => self.rescue(rescue)?,
+            Ast::Rescue(rescue) => self.lower_rescue(rescue)?,
             Ast::Ensure(ensure) => Node::Ensure {
-                body: self.maybe_box(ensure.body.as_deref())?,
-                ensure: self.maybe_box(ensure.ensure.as_deref())?,
+                body: self.lower_optional_boxed(ensure.body.as_deref())?,
+                ensure: self.lower_optional_boxed(ensure.ensure.as_deref())?,
             },
-            Ast::Return(node) => Node::Return(self.jump_value(&node.args)?),
+            Ast::Return(node) => Node::Return(self.lower_jump_value(&node.args)?),
             Ast::Break(node) => {
-                Node::Break { value: self.jump_value(&node.args)?, in_loop: self.inside_loop() }
+                Node::Break { value: self.lower_jump_value(&node.args)?, in_loop: self.is_in_loop() }
             }
             Ast::Next(node) => {
-                Node::Next { value: self.jump_value(&node.args)?, in_loop: self.inside_loop() }
+                Node::Next { value: self.lower_jump_value(&node.args)?, in_loop: self.is_in_loop() }
             }
             Ast::Retry(_) => Node::Retry,
-            Ast::Send(send) => self.send(send)?,
+            Ast::Send(send) => self.lower_send(send)?,
             Ast::CSend(send) => Node::Call(Box::new(MethodCall {
-                receiver: Some(self.expr(&send.recv)?),
-                name: self.name(&send.method_name),
-                args: self.arguments(&send.args)?.0,
-                block: self.arguments(&send.args)?.1,
+                receiver: Some(self.lower_expr(&send.recv)?),
+                name: self.intern_name(&send.method_name),
+                args: self.lower_arguments(&send.args)?.0,
+                block: self.lower_arguments(&send.args)?.1,
                 is_safe_navigation: true,
             })),
             Ast::Index(index) => Node::Call(Box::new(MethodCall {
-                receiver: Some(self.expr(&index.recv)?),
-                name: self.name("[]"),
-                args: self.arguments(&index.indexes)?.0,
+                receiver: Some(self.lower_expr(&index.recv)?),
+                name: self.intern_name("[]"),
+                args: self.lower_arguments(&index.indexes)?.0,
                 block: None,
                 is_safe_navigation: false,
             })),
             Ast::Super(node) => {
-                let (args, block) = self.arguments(&node.args)?;
+                let (args, block) = self.lower_arguments(&node.args)?;
                 Node::Super { args: Some(args), block }
             }
             Ast::ZSuper(_) => Node::Super { args: self.super_arguments(ast), block: None },
-            Ast::Yield(node) => Node::Yield(self.arguments(&node.args)?.0),
+            Ast::Yield(node) => Node::Yield(self.lower_arguments(&node.args)?.0),
             Ast::Block(block) => {
-                let body = self.block_body(block.args.as_deref(), block.body.as_deref())?;
-                self.with_block(&block.call, body)?
+                let body = self.lower_block_body(block.args.as_deref(), block.body.as_deref())?;
+                self.attach_block(&block.call, body)?
             }
             Ast::Numblock(block) => {
                 let count = u32::from(block.numargs);
-                let body = self.body(
+                let body = self.lower_body(
                     true,
                     |lowerer| {
                         for number in 1..=count {
-                            lowerer.declare_here(&format!("_{number}"));
+                            lowerer.declare(&format!("_{number}"));
                         }
                         Ok(Params { numbered_param_count: count, ..Params::default() })
                     },
                     Some(&block.body),
                 )?;
-                self.with_block(&block.call, Arc::new(body))?
+                self.attach_block(&block.call, Arc::new(body))?
             }
             Ast::Def(def) => Node::Define {
-                name: self.name(&def.name),
-                body: self.method_body(def.args.as_deref(), def.body.as_deref())?,
+                name: self.intern_name(&def.name),
+                body: self.lower_method_body(def.args.as_deref(), def.body.as_deref())?,
                 on: None,
             },
             Ast::Defs(def) => Node::Define {
-                name: self.name(&def.name),
-                on: Some(self.boxed(&def.definee)?),
-                body: self.method_body(def.args.as_deref(), def.body.as_deref())?,
+                name: self.intern_name(&def.name),
+                on: Some(self.lower_boxed(&def.definee)?),
+                body: self.lower_method_body(def.args.as_deref(), def.body.as_deref())?,
             },
             Ast::Class(class) => Node::Class {
-                name: self.boxed(&class.name)?,
-                superclass: self.maybe_box(class.superclass.as_deref())?,
-                body: self.method_body(None, class.body.as_deref())?,
+                name: self.lower_boxed(&class.name)?,
+                superclass: self.lower_optional_boxed(class.superclass.as_deref())?,
+                body: self.lower_method_body(None, class.body.as_deref())?,
             },
             Ast::SClass(class) => Node::SingletonClass {
-                object: self.boxed(&class.expr)?,
-                body: self.method_body(None, class.body.as_deref())?,
+                object: self.lower_boxed(&class.expr)?,
+                body: self.lower_method_body(None, class.body.as_deref())?,
             },
             Ast::Module(module) => Node::Module {
-                name: self.boxed(&module.name)?,
-                body: self.method_body(None, module.body.as_deref())?,
+                name: self.lower_boxed(&module.name)?,
+                body: self.lower_method_body(None, module.body.as_deref())?,
             },
             Ast::Alias(alias) => match (&*alias.to, &*alias.from) {
                 (Ast::Sym(new_name), Ast::Sym(old_name)) => {
                     let (new_name, old_name) =
                         (new_name.name.to_string_lossy(), old_name.name.to_string_lossy());
-                    Node::Alias { new_name: self.name(&new_name), old_name: self.name(&old_name) }
+                    Node::Alias {
+                        new_name: self.intern_name(&new_name),
+                        old_name: self.intern_name(&old_name),
+                    }
                 }
                 _ => return refuse(ast, "an alias of a global variable"),
             },
             Ast::MatchWithLvasgn(node) => {
-                let regexp = self.boxed(&node.re)?;
-                let value = self.boxed(&node.value)?;
+                let regexp = self.lower_boxed(&node.re)?;
+                let value = self.lower_boxed(&node.value)?;
                 let mut names = Vec::new();
                 if let Node::Regexp { parts, .. } = &regexp.node
                     && let [Part::Text(source)] = parts.as_slice()
                 {
                     for name in group_names(source) {
-                        let slot = self.slot(&name);
-                        names.push((self.name(&name), slot));
+                        let slot = self.find_or_declare(&name);
+                        names.push((self.intern_name(&name), slot));
                     }
                 }
                 Node::MatchAssign { regexp, value, names }
@@ -368,13 +385,22 @@ impl Lowerer {
             | Ast::Masgn(_)
             | Ast::OpAsgn(_)
             | Ast::OrAsgn(_)
-            | Ast::AndAsgn(_) => self.assignment(ast)?,
+            | Ast::AndAsgn(_) => self.lower_assignment(ast)?,
             other => return refuse(other, construct_name(other)),
         })
     }
 
-    fn range(&mut self, begin: Option<&Ast>, end: Option<&Ast>, excludes_end: bool) -> Lowered<Node> {
-        Ok(Node::Range { begin: self.maybe_box(begin)?, end: self.maybe_box(end)?, excludes_end })
+    fn lower_range(
+        &mut self,
+        begin: Option<&Ast>,
+        end: Option<&Ast>,
+        excludes_end: bool,
+    ) -> LowerResult<Node> {
+        Ok(Node::Range {
+            begin: self.lower_optional_boxed(begin)?,
+            end: self.lower_optional_boxed(end)?,
+            excludes_end,
+        })
     }
 }
 

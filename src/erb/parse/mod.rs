@@ -43,7 +43,7 @@ pub(super) enum ParseError {
     Syntax { line: u32, message: String },
     /// Ruby can parse the template, but the evaluator does not support this construct.
     Unsupported { line: u32, construct: String },
-    /// The template is too large. The text names the limit.
+    /// The template is too large. The text is the message with the limit.
     TooLarge(String),
 }
 
@@ -66,6 +66,8 @@ impl Template {
     }
 }
 
+/// Returns the template line of a byte offset into the Ruby source. `starts` has the byte offset of each line
+/// of that source, and `lines` its template line.
 fn line_at(starts: &[u32], lines: &[u32], offset: u32) -> u32 {
     let row = starts.partition_point(|start| *start <= offset).saturating_sub(1);
     lines.get(row).or(lines.last()).copied().unwrap_or(1)

@@ -3,11 +3,11 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{Keyword, MultiTarget, Parameter, Params, Slot, Target};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{LowerResult, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers the parameters of a method or block, and declares their variables.
-    pub(super) fn params(&mut self, ast: Option<&Ast>) -> Lowered<Params> {
+    pub(super) fn lower_params(&mut self, ast: Option<&Ast>) -> LowerResult<Params> {
         let mut params = Params::default();
         let Some(ast) = ast else { return Ok(params) };
         let Ast::Args(list) = ast else { return refuse(ast, "these parameters") };
@@ -15,50 +15,48 @@ impl Lowerer {
             match arg {
                 Ast::Procarg0(sole) => match sole.args.as_slice() {
                     [Ast::Arg(arg)] => {
-                        let slot = self.declare_here(&arg.name);
+                        let slot = self.declare(&arg.name);
                         params.required_params.push(Parameter::Slot(slot));
                         params.is_single = true;
                     }
                     items => {
-                        let target = self.multi_target(items)?;
+                        let target = self.lower_nested_param(items)?;
                         params.required_params.push(Parameter::Nested(target));
                         params.is_single = true;
                     }
                 },
                 Ast::Arg(arg) => {
-                    let slot = Parameter::Slot(self.declare_here(&arg.name));
-                    self.positional(&mut params, slot);
+                    let slot = Parameter::Slot(self.declare(&arg.name));
+                    self.push_positional(&mut params, slot);
                 }
                 Ast::Mlhs(list) => {
-                    let parameter = Parameter::Nested(self.multi_target(&list.items)?);
-                    self.positional(&mut params, parameter);
+                    let parameter = Parameter::Nested(self.lower_nested_param(&list.items)?);
+                    self.push_positional(&mut params, parameter);
                 }
                 Ast::Optarg(arg) => {
-                    let slot = self.declare_here(&arg.name);
-                    let default = self.expr(&arg.default)?;
+                    let slot = self.declare(&arg.name);
+                    let default = self.lower_expr(&arg.default)?;
                     params.optional_params.push((slot, default));
                 }
-                Ast::Restarg(arg) => {
-                    params.rest = Some(arg.name.as_deref().map(|name| self.declare_here(name)))
-                }
+                Ast::Restarg(arg) => params.rest = Some(arg.name.as_deref().map(|name| self.declare(name))),
                 Ast::Kwarg(arg) => {
-                    let slot = self.declare_here(&arg.name);
-                    params.keywords.push(Keyword { name: self.name(&arg.name), slot, default: None });
+                    let slot = self.declare(&arg.name);
+                    params.keywords.push(Keyword { name: self.intern_name(&arg.name), slot, default: None });
                 }
                 Ast::Kwoptarg(arg) => {
-                    let slot = self.declare_here(&arg.name);
-                    let default = Some(self.expr(&arg.default)?);
-                    params.keywords.push(Keyword { name: self.name(&arg.name), slot, default });
+                    let slot = self.declare(&arg.name);
+                    let default = Some(self.lower_expr(&arg.default)?);
+                    params.keywords.push(Keyword { name: self.intern_name(&arg.name), slot, default });
                 }
                 Ast::Kwrestarg(arg) => {
-                    params.keyword_rest = Some(arg.name.as_deref().map(|name| self.declare_here(name)));
+                    params.keyword_rest = Some(arg.name.as_deref().map(|name| self.declare(name)));
                 }
                 Ast::Blockarg(arg) => match arg.name.as_deref() {
-                    Some(name) => params.block = Some(self.declare_here(name)),
+                    Some(name) => params.block = Some(self.declare(name)),
                     None => return refuse(ast, "an anonymous block parameter"),
                 },
                 Ast::Shadowarg(arg) => {
-                    self.declare_here(&arg.name);
+                    self.declare(&arg.name);
                 }
                 Ast::Kwnilarg(_) => {}
                 other => return refuse(other, "this parameter"),
@@ -67,7 +65,7 @@ impl Lowerer {
         Ok(params)
     }
 
-    fn positional(&mut self, params: &mut Params, parameter: Parameter) {
+    fn push_positional(&mut self, params: &mut Params, parameter: Parameter) {
         if params.rest.is_some() || !params.optional_params.is_empty() {
             params.post.push(parameter);
         } else {
@@ -76,16 +74,17 @@ impl Lowerer {
     }
 
     /// Lowers a destructured parameter. Its names hide variables around the block.
-    fn multi_target(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
+    fn lower_nested_param(&mut self, items: &[Ast]) -> LowerResult<MultiTarget> {
         let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
         for item in items {
             let target = match item {
-                Ast::Arg(arg) => Target::Local(Slot { depth: 0, index: self.declare_here(&arg.name) }),
-                Ast::Mlhs(list) => Target::Nested(self.multi_target(&list.items)?),
+                Ast::Arg(arg) => Target::Local(Slot { depth: 0, index: self.declare(&arg.name) }),
+                Ast::Mlhs(list) => Target::Nested(self.lower_nested_param(&list.items)?),
                 Ast::Restarg(rest) => {
-                    let slot = rest.name.as_deref().map(|name| {
-                        Box::new(Target::Local(Slot { depth: 0, index: self.declare_here(name) }))
-                    });
+                    let slot = rest
+                        .name
+                        .as_deref()
+                        .map(|name| Box::new(Target::Local(Slot { depth: 0, index: self.declare(name) })));
                     multi.splat = Some(slot);
                     continue;
                 }

@@ -3,33 +3,34 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{HashRest, Pattern, Slot};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{LowerResult, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers a pattern of `case … in`, `=>` or `in`, and declares its variables.
-    pub(super) fn pattern(&mut self, ast: &Ast) -> Lowered<Pattern> {
+    pub(super) fn lower_pattern(&mut self, ast: &Ast) -> LowerResult<Pattern> {
         Ok(match ast {
             Ast::MatchVar(var) if var.name == "_" => {
-                self.slot("_");
+                self.find_or_declare("_");
                 Pattern::Ignore
             }
-            Ast::MatchVar(var) => Pattern::Bind(self.slot(&var.name)),
+            Ast::MatchVar(var) => Pattern::Bind(self.find_or_declare(&var.name)),
             Ast::MatchAs(node) => {
-                let inner = Box::new(self.pattern(&node.value)?);
+                let inner = Box::new(self.lower_pattern(&node.value)?);
                 let Ast::MatchVar(var) = &*node.as_ else { return refuse(ast, "this pattern") };
-                Pattern::As(inner, self.slot(&var.name))
+                Pattern::As(inner, self.find_or_declare(&var.name))
             }
-            Ast::MatchAlt(node) => {
-                Pattern::Either(Box::new(self.pattern(&node.lhs)?), Box::new(self.pattern(&node.rhs)?))
-            }
-            Ast::Pin(pin) => Pattern::Value(self.boxed(&pin.var)?),
-            Ast::ArrayPattern(node) => self.array_pattern(&node.elements, false)?,
-            Ast::ArrayPatternWithTail(node) => self.array_pattern(&node.elements, true)?,
-            Ast::FindPattern(node) => self.find_pattern(&node.elements)?,
-            Ast::HashPattern(node) => self.hash_pattern(&node.elements)?,
+            Ast::MatchAlt(node) => Pattern::Either(
+                Box::new(self.lower_pattern(&node.lhs)?),
+                Box::new(self.lower_pattern(&node.rhs)?),
+            ),
+            Ast::Pin(pin) => Pattern::Value(self.lower_boxed(&pin.var)?),
+            Ast::ArrayPattern(node) => self.lower_array_pattern(&node.elements, false)?,
+            Ast::ArrayPatternWithTail(node) => self.lower_array_pattern(&node.elements, true)?,
+            Ast::FindPattern(node) => self.lower_find_pattern(&node.elements)?,
+            Ast::HashPattern(node) => self.lower_hash_pattern(&node.elements)?,
             Ast::ConstPattern(node) => {
-                let class = self.expr(&node.const_)?;
-                match self.pattern(&node.pattern)? {
+                let class = self.lower_expr(&node.const_)?;
+                match self.lower_pattern(&node.pattern)? {
                     Pattern::Array { before, rest, after, .. } => {
                         Pattern::Array { constant: Some(class), before, rest, after }
                     }
@@ -42,33 +43,33 @@ impl Lowerer {
                     _ => Pattern::Constant(class),
                 }
             }
-            Ast::Begin(begin) if begin.statements.len() == 1 => self.pattern(&begin.statements[0])?,
-            other => Pattern::Value(self.boxed(other)?),
+            Ast::Begin(begin) if begin.statements.len() == 1 => self.lower_pattern(&begin.statements[0])?,
+            other => Pattern::Value(self.lower_boxed(other)?),
         })
     }
 
     /// Returns the variable of a splat in a pattern: `None` for other patterns, `Some(None)` for a splat
     /// without a name.
-    fn rest_slot(&mut self, ast: &Ast) -> Option<Option<Slot>> {
+    fn declare_rest_slot(&mut self, ast: &Ast) -> Option<Option<Slot>> {
         let Ast::MatchRest(rest) = ast else { return None };
         Some(match rest.name.as_deref() {
-            Some(Ast::MatchVar(var)) => Some(self.slot(&var.name)),
+            Some(Ast::MatchVar(var)) => Some(self.find_or_declare(&var.name)),
             _ => None,
         })
     }
 
     /// Lowers `[pattern, *rest, pattern]`. With `allows_rest`, as for `[pattern, ]`, further items match
     /// without a splat.
-    fn array_pattern(&mut self, elements: &[Ast], allows_rest: bool) -> Lowered<Pattern> {
+    fn lower_array_pattern(&mut self, elements: &[Ast], allows_rest: bool) -> LowerResult<Pattern> {
         let mut before = Vec::new();
         let mut rest = None;
         let mut after = Vec::new();
         for element in elements {
-            if let Some(slot) = self.rest_slot(element) {
+            if let Some(slot) = self.declare_rest_slot(element) {
                 rest = Some(slot);
                 continue;
             }
-            let pattern = self.pattern(element)?;
+            let pattern = self.lower_pattern(element)?;
             if rest.is_some() { after.push(pattern) } else { before.push(pattern) }
         }
         if allows_rest && rest.is_none() {
@@ -77,13 +78,13 @@ impl Lowerer {
         Ok(Pattern::Array { constant: None, before, rest, after })
     }
 
-    fn find_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
+    fn lower_find_pattern(&mut self, elements: &[Ast]) -> LowerResult<Pattern> {
         let mut splats = Vec::new();
         let mut middle = Vec::new();
         for element in elements {
-            match self.rest_slot(element) {
+            match self.declare_rest_slot(element) {
                 Some(slot) => splats.push(slot),
-                None => middle.push(self.pattern(element)?),
+                None => middle.push(self.lower_pattern(element)?),
             }
         }
         let after = splats.pop().flatten();
@@ -92,7 +93,7 @@ impl Lowerer {
     }
 
     /// Lowers `{key: pattern, key:, **rest}`.
-    fn hash_pattern(&mut self, elements: &[Ast]) -> Lowered<Pattern> {
+    fn lower_hash_pattern(&mut self, elements: &[Ast]) -> LowerResult<Pattern> {
         let mut entries = Vec::new();
         let mut rest = HashRest::Any;
         for element in elements {
@@ -100,16 +101,16 @@ impl Lowerer {
                 Ast::Pair(pair) => {
                     let Ast::Sym(key) = &*pair.key else { return refuse(element, "this hash pattern") };
                     let key = key.name.to_string_lossy();
-                    let pattern = self.pattern(&pair.value)?;
-                    entries.push((self.name(&key), Some(pattern), None));
+                    let pattern = self.lower_pattern(&pair.value)?;
+                    entries.push((self.intern_name(&key), Some(pattern), None));
                 }
                 Ast::MatchVar(var) => {
-                    let slot = self.slot(&var.name);
-                    entries.push((self.name(&var.name), None, Some(slot)));
+                    let slot = self.find_or_declare(&var.name);
+                    entries.push((self.intern_name(&var.name), None, Some(slot)));
                 }
                 Ast::MatchNilPattern(_) => rest = HashRest::Nothing,
                 Ast::MatchRest(_) => {
-                    rest = match self.rest_slot(element).flatten() {
+                    rest = match self.declare_rest_slot(element).flatten() {
                         Some(slot) => HashRest::Bind(slot),
                         None => HashRest::Any,
                     };

@@ -3,29 +3,29 @@
 use lib_ruby_parser::Node as Ast;
 
 use super::ir::{MultiTarget, Node, Target};
-use super::lower::{Lowered, Lowerer, refuse};
+use super::lower::{LowerResult, Lowerer, refuse};
 
 impl Lowerer {
     /// Lowers an assignment of any form.
-    pub(super) fn assignment(&mut self, ast: &Ast) -> Lowered<Node> {
+    pub(super) fn lower_assignment(&mut self, ast: &Ast) -> LowerResult<Node> {
         match ast {
             Ast::Masgn(node) => {
                 let Ast::Mlhs(list) = &*node.lhs else { return refuse(ast, "this multiple assignment") };
-                let value = self.boxed(&node.rhs)?;
-                Ok(Node::MultipleAssign(self.multi(&list.items)?, value))
+                let value = self.lower_boxed(&node.rhs)?;
+                Ok(Node::MultipleAssign(self.lower_multi_target(&list.items)?, value))
             }
             Ast::OpAsgn(node) => {
-                let target = self.target(&node.recv)?;
-                let operator = self.name(node.operator.trim_end_matches('='));
-                Ok(Node::OperatorAssign { target, operator, value: self.boxed(&node.value)? })
+                let target = self.lower_target(&node.recv)?;
+                let operator = self.intern_name(node.operator.trim_end_matches('='));
+                Ok(Node::OperatorAssign { target, operator, value: self.lower_boxed(&node.value)? })
             }
             Ast::OrAsgn(node) => {
-                let target = self.target(&node.recv)?;
-                Ok(Node::OrAssign { target, value: self.boxed(&node.value)? })
+                let target = self.lower_target(&node.recv)?;
+                Ok(Node::OrAssign { target, value: self.lower_boxed(&node.value)? })
             }
             Ast::AndAsgn(node) => {
-                let target = self.target(&node.recv)?;
-                Ok(Node::AndAssign { target, value: self.boxed(&node.value)? })
+                let target = self.lower_target(&node.recv)?;
+                Ok(Node::AndAssign { target, value: self.lower_boxed(&node.value)? })
             }
             _ => {
                 let value = match ast {
@@ -39,67 +39,71 @@ impl Lowerer {
                 };
                 let Some(value) = value else { return refuse(ast, "an assignment without a value") };
                 // The target is lowered first: in `a = a`, the value reads the new variable, which is nil.
-                let target = self.target(ast)?;
-                Ok(Node::Assign(target, self.boxed(value)?))
+                let target = self.lower_target(ast)?;
+                Ok(Node::Assign(target, self.lower_boxed(value)?))
             }
         }
     }
 
     /// Lowers the left side of an assignment.
-    pub(super) fn target(&mut self, ast: &Ast) -> Lowered<Target> {
+    pub(super) fn lower_target(&mut self, ast: &Ast) -> LowerResult<Target> {
         Ok(match ast {
-            Ast::Lvasgn(node) => Target::Local(self.slot(&node.name)),
-            Ast::Lvar(node) => Target::Local(self.slot(&node.name)),
-            Ast::Arg(node) => Target::Local(self.slot(&node.name)),
-            Ast::MatchVar(node) => Target::Local(self.slot(&node.name)),
-            Ast::Ivasgn(node) => Target::InstanceVariable(self.name(&node.name)),
-            Ast::Ivar(node) => Target::InstanceVariable(self.name(&node.name)),
-            Ast::Gvasgn(node) => Target::Global(self.name(&node.name)),
-            Ast::Gvar(node) => Target::Global(self.name(&node.name)),
-            Ast::Cvasgn(node) => Target::ClassVariable(self.name(&node.name)),
-            Ast::Cvar(node) => Target::ClassVariable(self.name(&node.name)),
+            Ast::Lvasgn(node) => Target::Local(self.find_or_declare(&node.name)),
+            Ast::Lvar(node) => Target::Local(self.find_or_declare(&node.name)),
+            Ast::Arg(node) => Target::Local(self.find_or_declare(&node.name)),
+            Ast::MatchVar(node) => Target::Local(self.find_or_declare(&node.name)),
+            Ast::Ivasgn(node) => Target::InstanceVariable(self.intern_name(&node.name)),
+            Ast::Ivar(node) => Target::InstanceVariable(self.intern_name(&node.name)),
+            Ast::Gvasgn(node) => Target::Global(self.intern_name(&node.name)),
+            Ast::Gvar(node) => Target::Global(self.intern_name(&node.name)),
+            Ast::Cvasgn(node) => Target::ClassVariable(self.intern_name(&node.name)),
+            Ast::Cvar(node) => Target::ClassVariable(self.intern_name(&node.name)),
             Ast::Casgn(node) => {
-                let scope = node.scope.as_deref().map(|scope| self.boxed(scope)).transpose()?;
-                Target::Constant(scope, self.name(&node.name))
+                let scope = node.scope.as_deref().map(|scope| self.lower_boxed(scope)).transpose()?;
+                Target::Constant(scope, self.intern_name(&node.name))
             }
             Ast::Const(node) => {
-                let scope = node.scope.as_deref().map(|scope| self.boxed(scope)).transpose()?;
-                Target::Constant(scope, self.name(&node.name))
+                let scope = node.scope.as_deref().map(|scope| self.lower_boxed(scope)).transpose()?;
+                Target::Constant(scope, self.intern_name(&node.name))
             }
-            Ast::IndexAsgn(node) => Target::Index(self.boxed(&node.recv)?, self.arguments(&node.indexes)?.0),
-            Ast::Index(node) => Target::Index(self.boxed(&node.recv)?, self.arguments(&node.indexes)?.0),
+            Ast::IndexAsgn(node) => {
+                Target::Index(self.lower_boxed(&node.recv)?, self.lower_arguments(&node.indexes)?.0)
+            }
+            Ast::Index(node) => {
+                Target::Index(self.lower_boxed(&node.recv)?, self.lower_arguments(&node.indexes)?.0)
+            }
             Ast::Send(node) => match node.recv.as_deref() {
                 Some(receiver) => Target::Attribute {
-                    receiver: self.boxed(receiver)?,
-                    name: self.name(node.method_name.trim_end_matches('=')),
+                    receiver: self.lower_boxed(receiver)?,
+                    name: self.intern_name(node.method_name.trim_end_matches('=')),
                     is_safe_navigation: false,
                 },
                 None => return refuse(ast, "this assignment"),
             },
             Ast::CSend(node) => Target::Attribute {
-                receiver: self.boxed(&node.recv)?,
-                name: self.name(node.method_name.trim_end_matches('=')),
+                receiver: self.lower_boxed(&node.recv)?,
+                name: self.intern_name(node.method_name.trim_end_matches('=')),
                 is_safe_navigation: true,
             },
-            Ast::Mlhs(node) => Target::Nested(self.multi(&node.items)?),
+            Ast::Mlhs(node) => Target::Nested(self.lower_multi_target(&node.items)?),
             other => return refuse(other, "this assignment"),
         })
     }
 
-    pub(super) fn multi(&mut self, items: &[Ast]) -> Lowered<MultiTarget> {
+    pub(super) fn lower_multi_target(&mut self, items: &[Ast]) -> LowerResult<MultiTarget> {
         let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
         for item in items {
             match item {
                 Ast::Splat(splat) => {
-                    let inner = splat.value.as_deref().map(|inner| self.target(inner)).transpose()?;
+                    let inner = splat.value.as_deref().map(|inner| self.lower_target(inner)).transpose()?;
                     multi.splat = Some(inner.map(Box::new));
                 }
                 Ast::Restarg(rest) => {
-                    let inner = rest.name.as_deref().map(|name| Target::Local(self.slot(name)));
+                    let inner = rest.name.as_deref().map(|name| Target::Local(self.find_or_declare(name)));
                     multi.splat = Some(inner.map(Box::new));
                 }
                 other => {
-                    let target = self.target(other)?;
+                    let target = self.lower_target(other)?;
                     if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
                 }
             }
@@ -109,11 +113,11 @@ impl Lowerer {
 
     /// Lowers the variables of a `for`. Also returns true for a single variable, which receives each value
     /// whole.
-    pub(super) fn for_target(&mut self, ast: &Ast) -> Lowered<(MultiTarget, bool)> {
+    pub(super) fn lower_for_target(&mut self, ast: &Ast) -> LowerResult<(MultiTarget, bool)> {
         match ast {
-            Ast::Mlhs(list) => Ok((self.multi(&list.items)?, false)),
+            Ast::Mlhs(list) => Ok((self.lower_multi_target(&list.items)?, false)),
             one => {
-                let before = vec![self.target(one)?];
+                let before = vec![self.lower_target(one)?];
                 Ok((MultiTarget { before, splat: None, after: Vec::new() }, true))
             }
         }

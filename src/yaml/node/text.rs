@@ -11,6 +11,7 @@ const MAX_SHORT_BYTES: usize = 22;
 #[derive(Clone)]
 pub struct Text(Form);
 
+/// The place of a text: in the node itself, or in memory of its own.
 #[derive(Clone)]
 enum Form {
     /// The first `length` bytes are copied from a `str`.

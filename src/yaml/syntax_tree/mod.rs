@@ -66,6 +66,7 @@ struct RawNode {
     length: u32,
 }
 
+/// The kind of a [`RawNode`].
 #[derive(Clone, Copy)]
 enum Kind {
     /// A scalar whose text is a part of the document.
@@ -138,7 +139,9 @@ impl SyntaxTree<'_> {
     /// Returns the items of the sequence with this id.
     pub fn items(&self, id: NodeId, contents: Contents) -> impl Iterator<Item = NodeId> {
         let first = (id + 1 < contents.end).then_some(id + 1);
-        std::iter::successors(first, move |item| Some(self.after(*item)).filter(|next| *next < contents.end))
+        std::iter::successors(first, move |item| {
+            Some(self.node_after(*item)).filter(|next| *next < contents.end)
+        })
     }
 
     /// Returns the entries of the mapping with this id: pairs of key and value.
@@ -148,7 +151,7 @@ impl SyntaxTree<'_> {
     }
 
     /// Returns the node that begins next after the end of a node.
-    fn after(&self, id: NodeId) -> NodeId {
+    fn node_after(&self, id: NodeId) -> NodeId {
         match self.nodes[id].kind {
             Kind::Seq | Kind::Map => widen(self.nodes[id].start),
             Kind::Scalar { .. } | Kind::OwnText { .. } | Kind::Alias => id + 1,
@@ -236,8 +239,8 @@ fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
     let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
     let start = before.rfind(['\n', '\r']).map_or(0, |line_break| line_break + 1);
-    let prefix = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
-    let width = 1 + text[..start].split(['\n', '\r']).map(prefix).max().unwrap_or(0);
+    let prefix_length = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
+    let width = 1 + text[..start].split(['\n', '\r']).map(prefix_length).max().unwrap_or(0);
     (mark.col() < width).then(|| (format!("{}{:width$}{}", &text[..start], "", &text[start..]), width))
 }
 
@@ -250,16 +253,19 @@ enum Failure {
 }
 
 impl Failure {
+    /// Creates the error for a part of the document that the parser accepted.
     fn from_problem(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
         Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
 
+/// Builds the syntax tree of a document from the events of the parser.
 #[derive(Default)]
 struct Builder<'t> {
     tree: SyntaxTree<'t>,
     /// The collections whose ends have not been parsed.
-    open: Vec<NodeId>,
+    open_collections: Vec<NodeId>,
+    /// The anchored nodes, by the parser's number of the anchor.
     anchors: HashMap<usize, NodeId>,
 }
 
@@ -287,7 +293,8 @@ impl<'t> Builder<'t> {
         Ok(self.tree)
     }
 
-    /// Adds a node to the tree. Rejects what the parser accepts but other YAML programs read differently.
+    /// Adds the node of an event to the tree. Rejects text that the parser accepts but other YAML programs
+    /// read differently.
     fn add_event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
         let (kind, (start, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
@@ -321,7 +328,7 @@ impl<'t> Builder<'t> {
             },
             Event::SequenceEnd | Event::MappingEnd => {
                 let end = narrow(self.tree.nodes.len());
-                if let Some(id) = self.open.pop() {
+                if let Some(id) = self.open_collections.pop() {
                     self.tree.nodes[id].start = end;
                 }
                 return Ok(());
@@ -346,8 +353,8 @@ impl<'t> Builder<'t> {
             self.anchors.insert(anchor, id);
         }
         if is_open {
-            self.open.push(id);
-            if self.open.len() > MAX_DEPTH {
+            self.open_collections.push(id);
+            if self.open_collections.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
                 return Err(Failure::from_problem(
                     span,

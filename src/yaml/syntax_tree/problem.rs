@@ -6,14 +6,16 @@ use granit_parser::{ErrorKind as Kind, ScanError};
 
 use crate::position::{LineColumn, narrow};
 
+/// The hint about a line with a wrong indentation.
 const INDENT: &str = "indent the line like the lines around it";
+/// The hint about a value that begins with a character of the syntax.
 const QUOTE: &str = "put the value in quotes";
 /// The hint about an open bracket.
 pub(super) const CLOSE_BRACKET: &str =
     "add the closing bracket, or put a value that begins with it in quotes";
 
 /// Returns the line and column of a key without a ':' after it. The parser takes such a line for the
-/// beginning of a value that goes on, and finds its error in the next line.
+/// beginning of a value of several lines, and reports its error in the next line.
 pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineColumn> {
     if !matches!(error.kind(), Kind::MappingValueNotAllowed) {
         return None;
@@ -30,8 +32,7 @@ pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineCo
 }
 
 /// Returns the line and column of the first bracket that is open at the error and was opened in an earlier
-/// line, with the bracket. The parser reports a later line, where something stands that cannot be inside
-/// brackets.
+/// line, with the bracket. The parser reports a later line, whose text cannot be inside brackets.
 pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineColumn, char)> {
     let is_of_brackets = matches!(
         error.kind(),
@@ -44,7 +45,7 @@ pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineCol
     if !is_of_brackets {
         return None;
     }
-    let mut open = Vec::new();
+    let mut open_brackets = Vec::new();
     // The indentation of the key of a text block, whose lines are indented deeper.
     let mut block_key = None;
     for (index, line) in text.lines().enumerate().take(error.marker().line().saturating_sub(1)) {
@@ -52,18 +53,18 @@ pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineCol
         if line.trim().is_empty() || block_key.is_some_and(|key| indentation > key) {
             continue;
         }
-        scan_brackets(line, narrow(index + 1), &mut open);
+        scan_brackets(line, narrow(index + 1), &mut open_brackets);
         let last_word = line.split_whitespace().next_back().unwrap_or_default();
-        let begins_block = open.is_empty() && last_word.starts_with(['|', '>']);
+        let begins_block = open_brackets.is_empty() && last_word.starts_with(['|', '>']);
         block_key = begins_block.then_some(indentation);
     }
-    open.into_iter().next()
+    open_brackets.into_iter().next()
 }
 
 /// Adds the brackets that a line opens, and removes those that it closes.
-fn scan_brackets(line: &str, number: u32, open: &mut Vec<(LineColumn, char)>) {
+fn scan_brackets(line: &str, number: u32, open_brackets: &mut Vec<(LineColumn, char)>) {
     let mut quote = None;
-    // Only at its beginning is a quote or a bracket a part of the syntax.
+    // A quote or a bracket is part of the syntax only at the beginning of a value.
     let mut begins_value = true;
     let mut follows_blank = true;
     for (column, letter) in line.chars().enumerate() {
@@ -75,10 +76,10 @@ fn scan_brackets(line: &str, number: u32, open: &mut Vec<(LineColumn, char)>) {
             '#' if follows_blank => break,
             '\'' | '"' if begins_value => quote = Some(letter),
             '[' | '{' if begins_value => {
-                open.push((LineColumn { line: number, column: narrow(column + 1) }, letter));
+                open_brackets.push((LineColumn { line: number, column: narrow(column + 1) }, letter));
             }
             ']' | '}' => {
-                open.pop();
+                open_brackets.pop();
             }
             _ => {}
         }

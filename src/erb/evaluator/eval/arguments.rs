@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Env, EvalResult, Interp};
+use super::{Env, EvalResult, Interpreter};
 use crate::evaluator::value::{RHash, Value};
 use crate::parse::ir::{Argument, Body, Pair, Parameter, Params};
 
@@ -63,7 +63,7 @@ pub(super) enum Strictness {
     Block,
 }
 
-impl Interp {
+impl Interpreter {
     /// Evaluates arguments. Returns the values, and true if the last one is a hash of keywords, as in
     /// [`Args`].
     pub(super) fn eval_args(&mut self, args: &[Argument], env: &Rc<Env>) -> EvalResult<(Vec<Value>, bool)> {
@@ -95,10 +95,12 @@ impl Interp {
             Value::Nil => Ok(Vec::new()),
             Value::Array(array) => Ok(array.to_vec()),
             Value::Hash(_) | Value::Range(_) => self.collect(value),
-            Value::Object(_) if self.responds(value, "to_a") => match self.call(value, "to_a", Vec::new())? {
-                Value::Array(array) => Ok(array.to_vec()),
-                _ => Ok(vec![value.clone()]),
-            },
+            Value::Object(_) if self.responds_to(value, "to_a") => {
+                match self.call(value, "to_a", Vec::new())? {
+                    Value::Array(array) => Ok(array.to_vec()),
+                    _ => Ok(vec![value.clone()]),
+                }
+            }
             other => Ok(vec![other.clone()]),
         }
     }
@@ -126,7 +128,7 @@ impl Interp {
                                 hash.insert(key, value);
                             }
                         }
-                        _ => return self.raise_no_conversion(&other, "Hash"),
+                        _ => return self.raise_conversion_error(&other, "Hash"),
                     },
                 },
             }
@@ -153,7 +155,7 @@ impl Interp {
             && params.is_single
         {
             let value = if list.is_empty() { Value::Nil } else { list.swap_remove(0) };
-            set(env, *slot, value);
+            set_variable(env, *slot, value);
             return Ok(());
         }
         let takes_keywords = !params.keywords.is_empty() || params.keyword_rest.is_some();
@@ -211,7 +213,7 @@ impl Interp {
         self.bind_positional(params, list, env)?;
         self.bind_keywords(params, given_keywords, env)?;
         if let Some(slot) = params.block {
-            set(env, slot, block.unwrap_or(Value::Nil));
+            set_variable(env, slot, block.unwrap_or(Value::Nil));
         }
         Ok(())
     }
@@ -227,16 +229,16 @@ impl Interp {
         }
         let optional_count = spare.min(params.optional_params.len());
         for (slot, _) in params.optional_params.iter().take(optional_count) {
-            set(env, *slot, values.next().unwrap_or(Value::Nil));
+            set_variable(env, *slot, values.next().unwrap_or(Value::Nil));
         }
         for (slot, default) in params.optional_params.iter().skip(optional_count) {
             let value = self.eval(default, env)?;
-            set(env, *slot, value);
+            set_variable(env, *slot, value);
         }
         let rest = spare - optional_count;
         let extra: Vec<Value> = values.by_ref().take(rest).collect();
         if let Some(Some(slot)) = params.rest {
-            set(env, slot, Value::array(extra));
+            set_variable(env, slot, Value::array(extra));
         }
         for parameter in &params.post {
             let value = values.next().unwrap_or(Value::Nil);
@@ -260,11 +262,11 @@ impl Interp {
         let mut missing = Vec::new();
         for keyword in &params.keywords {
             match rest.remove(&Value::Symbol(keyword.name.clone())) {
-                Some(value) => set(env, keyword.slot, value),
+                Some(value) => set_variable(env, keyword.slot, value),
                 None => match &keyword.default {
                     Some(default) => {
                         let value = self.eval(default, env)?;
-                        set(env, keyword.slot, value);
+                        set_variable(env, keyword.slot, value);
                     }
                     None => missing.push(keyword.name.clone()),
                 },
@@ -276,7 +278,7 @@ impl Interp {
             return self.raise_argument_error(format!("missing keyword{plural}: {}", names.join(", ")));
         }
         match params.keyword_rest {
-            Some(Some(slot)) => set(env, slot, Value::hash(rest)),
+            Some(Some(slot)) => set_variable(env, slot, Value::hash(rest)),
             Some(None) => {}
             None if rest.len() > 0 => {
                 let plural = if rest.len() > 1 { "s" } else { "" };
@@ -294,7 +296,7 @@ impl Interp {
     fn bind_one(&mut self, parameter: &Parameter, value: Value, env: &Rc<Env>) -> EvalResult<()> {
         match parameter {
             Parameter::Slot(slot) => {
-                set(env, *slot, value);
+                set_variable(env, *slot, value);
                 Ok(())
             }
             Parameter::Nested(multi) => self.assign_multi(multi, &value, env),
@@ -304,7 +306,7 @@ impl Interp {
     /// Binds the arguments of a block that uses `_1`, `_2`, …
     fn bind_numbered(&mut self, count: u32, mut list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
         if count == 1 {
-            set(env, 0, list.into_iter().next().unwrap_or(Value::Nil));
+            set_variable(env, 0, list.into_iter().next().unwrap_or(Value::Nil));
             return Ok(());
         }
         if let [Value::Array(array)] = list.as_slice() {
@@ -312,14 +314,14 @@ impl Interp {
             list = items;
         }
         for (slot, value) in (0..count).zip(list) {
-            set(env, slot, value);
+            set_variable(env, slot, value);
         }
         Ok(())
     }
 }
 
 #[inline(always)]
-pub(super) fn set(env: &Rc<Env>, slot: u32, value: Value) {
+pub(super) fn set_variable(env: &Rc<Env>, slot: u32, value: Value) {
     if let Some(variable) = env.vars.borrow_mut().get_mut(slot as usize) {
         *variable = value;
     }

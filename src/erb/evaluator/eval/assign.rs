@@ -3,8 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::arguments::set;
-use super::{Env, EvalResult, Flow, Interp};
+use super::arguments::set_variable;
+use super::{Env, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{RMatch, Value};
 use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
@@ -20,7 +20,7 @@ enum EvaluatedTarget {
     Nowhere,
 }
 
-impl Interp {
+impl Interpreter {
     /// Evaluates an assignment of any form (`=`, `+=`, `||=`, `a, b = …`) and returns its value.
     pub(super) fn eval_assignment(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
@@ -36,7 +36,7 @@ impl Interp {
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated_target, value.clone(), env)?;
+                self.write_target(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::OperatorAssign { target, operator, value } => {
@@ -45,12 +45,12 @@ impl Interp {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read(target, &evaluated_target, env)?;
+                let old_value = self.read_target(target, &evaluated_target, env)?;
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                let new = self.call(&old, operator, vec![value])?;
-                self.write(target, &evaluated_target, new.clone(), env)?;
-                Ok(new)
+                let new_value = self.call(&old_value, operator, vec![value])?;
+                self.write_target(target, &evaluated_target, new_value.clone(), env)?;
+                Ok(new_value)
             }
             Node::OrAssign { target, value } => {
                 let evaluated_target = self.evaluate_target(target, env)?;
@@ -58,25 +58,25 @@ impl Interp {
                     return Ok(Value::Nil);
                 }
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &evaluated_target, env)?;
-                if old.is_truthy() {
-                    return Ok(old);
+                let old_value = self.read_or_nil(target, &evaluated_target, env)?;
+                if old_value.is_truthy() {
+                    return Ok(old_value);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated_target, value.clone(), env)?;
+                self.write_target(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::AndAssign { target, value } => {
                 let evaluated_target = self.evaluate_target(target, env)?;
                 self.span = expr.span;
-                let old = self.read_or_nil(target, &evaluated_target, env)?;
-                if !old.is_truthy() {
-                    return Ok(old);
+                let old_value = self.read_or_nil(target, &evaluated_target, env)?;
+                if !old_value.is_truthy() {
+                    return Ok(old_value);
                 }
                 let value = self.eval(value, env)?;
                 self.span = expr.span;
-                self.write(target, &evaluated_target, value.clone(), env)?;
+                self.write_target(target, &evaluated_target, value.clone(), env)?;
                 Ok(value)
             }
             Node::MultipleAssign(multi, value) => {
@@ -85,13 +85,15 @@ impl Interp {
                 self.assign_multi(multi, &value, env)?;
                 Ok(value)
             }
-            Node::MatchAssign { regexp, value, names } => self.match_assign(expr, regexp, value, names, env),
+            Node::MatchAssign { regexp, value, names } => {
+                self.eval_match_assign(expr, regexp, value, names, env)
+            }
             _ => Ok(Value::Nil),
         }
     }
 
     /// Evaluates `/(?<name>…)/ =~ value`, which sets a variable for each named group.
-    fn match_assign(
+    fn eval_match_assign(
         &mut self,
         expr: &Expr,
         regexp: &Expr,
@@ -107,7 +109,7 @@ impl Interp {
             Value::Nil => None,
             other => {
                 let text = self.string_arg(other)?;
-                self.regexp_match(&regexp, &text, 0)?
+                self.find_match(&regexp, &text, 0)?
             }
         };
         self.set_last_match(match_data.clone(), env);
@@ -119,7 +121,7 @@ impl Interp {
     }
 
     pub(super) fn set_local(&self, slot: Slot, value: Value, env: &Rc<Env>) {
-        set(env.outer_scope(slot.depth), slot.index, value);
+        set_variable(env.outer_scope(slot.depth), slot.index, value);
     }
 
     fn evaluate_target(&mut self, target: &Target, env: &Rc<Env>) -> EvalResult<EvaluatedTarget> {
@@ -140,18 +142,18 @@ impl Interp {
         })
     }
 
-    fn read(
+    fn read_target(
         &mut self,
         target: &Target,
         evaluated_target: &EvaluatedTarget,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
         match (target, evaluated_target) {
-            (Target::Local(slot), _) => Ok(self.local(*slot, env)),
+            (Target::Local(slot), _) => Ok(self.local_variable(*slot, env)),
             (Target::InstanceVariable(name), _) => Ok(self.instance_variable(&env.this, name)),
             (Target::ClassVariable(name), _) => self.class_variable(name, env),
-            (Target::Global(name), _) => self.global(name, env),
-            (Target::Constant(None, name), _) => self.constant(name, env),
+            (Target::Global(name), _) => self.global_variable(name, env),
+            (Target::Constant(None, name), _) => self.look_up_constant(name, env),
             (_, EvaluatedTarget::Index(receiver, indexes)) => self.call(receiver, "[]", indexes.clone()),
             (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
                 self.call(receiver, name, Vec::new())
@@ -167,7 +169,7 @@ impl Interp {
         evaluated_target: &EvaluatedTarget,
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
-        match (target, self.read(target, evaluated_target, env)) {
+        match (target, self.read_target(target, evaluated_target, env)) {
             (Target::Constant(..) | Target::ClassVariable(_), Err(Flow::Raise(_))) => Ok(Value::Nil),
             (_, result) => result,
         }
@@ -175,7 +177,7 @@ impl Interp {
 
     /// Assigns a value to a target. `evaluated_target` has the values of its parts, such as the receiver,
     /// which are evaluated only once.
-    fn write(
+    fn write_target(
         &mut self,
         target: &Target,
         evaluated_target: &EvaluatedTarget,
@@ -203,8 +205,8 @@ impl Interp {
                 if let Value::Class(unnamed_class) = &value
                     && unnamed_class.name.borrow().is_none()
                 {
-                    let full = self.qualified_name(&class, name);
-                    *unnamed_class.name.borrow_mut() = Some(full);
+                    let full_name = self.qualified_name(&class, name);
+                    *unnamed_class.name.borrow_mut() = Some(full_name);
                 }
                 class.constants.borrow_mut().insert(Arc::clone(name), value);
             }
@@ -214,7 +216,7 @@ impl Interp {
                 self.call(receiver, "[]=", args)?;
             }
             (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
-                let is_self = receiver.same(&env.this);
+                let is_self = receiver.is_same(&env.this);
                 self.call_attribute_writer(receiver, name, value, is_self)?;
             }
             (Target::Nested(multi), _) => self.assign_multi(multi, &value, env)?,
@@ -226,7 +228,7 @@ impl Interp {
     /// Evaluates a target and writes it.
     pub(super) fn assign(&mut self, target: &Target, value: Value, env: &Rc<Env>) -> EvalResult<()> {
         let evaluated_target = self.evaluate_target(target, env)?;
-        self.write(target, &evaluated_target, value, env)
+        self.write_target(target, &evaluated_target, value, env)
     }
 
     /// Spreads a value over several targets.
@@ -238,7 +240,7 @@ impl Interp {
     ) -> EvalResult<()> {
         let list = match value {
             Value::Array(array) => array.to_vec(),
-            Value::Object(_) if self.responds(value, "to_ary") => {
+            Value::Object(_) if self.responds_to(value, "to_ary") => {
                 let list = self.call(value, "to_ary", Vec::new())?;
                 self.splat(&list)?
             }

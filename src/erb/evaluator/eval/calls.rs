@@ -1,8 +1,9 @@
 //! Evaluates calls of methods, blocks and procs.
 //!
-//! A method is looked up in this order: those that the template defined, Ruby's own (`builtin`), Ruby's
-//! private ones (`kernel`) if the receiver is `self`, and `method_missing`. Before all of these, a call on
-//! `self` tries the methods that need the caller's scope, such as `block_given?` (`call_scope_method`).
+//! A method is looked up in this order: those that the template defined, Ruby's own (`call_builtin`), Ruby's
+//! private ones (`call_kernel_method`) if the receiver is `self`, and `method_missing`. Before all of these,
+//! a call on `self` tries the methods that need the caller's scope, such as `block_given?`
+//! (`call_scope_method`).
 //!
 //! Two parameters recur here. `is_self_call` is true if the receiver is `self`, so private methods may be
 //! called. `is_bare_name` is true for a name alone, without receiver and arguments, which Ruby's error calls
@@ -13,12 +14,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::arguments::Strictness;
-use super::{Args, Env, EvalResult, FRAME_BYTES, Flow, Frame, Interp};
+use super::{Args, Env, EvalResult, FRAME_BYTES, Flow, Frame, Interpreter};
 use crate::evaluator::meter::{self, Charge};
 use crate::evaluator::value::{Class, Method, MethodBody, ProcKind, RProc, VALUE_BYTES, Value, Visibility};
 use crate::parse::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Name, Node};
 
-impl Interp {
+impl Interpreter {
     /// Evaluates a method call: the receiver, the arguments, the block, then the method. A `break` in the
     /// block ends the call with its value.
     pub(super) fn eval_call(&mut self, call: &MethodCall, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
@@ -62,20 +63,20 @@ impl Interp {
         match block {
             None => Ok((None, 0)),
             Some(BlockArgument::Literal(body)) => {
-                let tag = self.fresh_id();
+                let tag = self.allocate_id();
                 let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
                 Ok((Some(Value::Proc(RProc::new(kind, false, tag))), tag))
             }
             Some(BlockArgument::Pass(None)) => Ok((env.frame.block.clone(), 0)),
             Some(BlockArgument::Pass(Some(expr))) => {
                 let value = self.eval(expr, env)?;
-                Ok((self.block_from(value)?, 0))
+                Ok((self.convert_to_block(value)?, 0))
             }
         }
     }
 
     /// Converts the value of `&value` to a block.
-    pub(crate) fn block_from(&mut self, value: Value) -> EvalResult<Option<Value>> {
+    pub(crate) fn convert_to_block(&mut self, value: Value) -> EvalResult<Option<Value>> {
         match value {
             Value::Nil => Ok(None),
             Value::Proc(_) => Ok(Some(value)),
@@ -83,7 +84,7 @@ impl Interp {
                 let kind = ProcKind::Symbol(name);
                 Ok(Some(Value::Proc(RProc::new(kind, true, 0))))
             }
-            other if self.responds(&other, "to_proc") => {
+            other if self.responds_to(&other, "to_proc") => {
                 let block = self.call(&other, "to_proc", Vec::new())?;
                 Ok(Some(block))
             }
@@ -94,9 +95,9 @@ impl Interp {
         }
     }
 
-    pub(super) fn lambda(&mut self, body: &Arc<Body>, env: &Rc<Env>) -> Value {
+    pub(super) fn create_lambda(&mut self, body: &Arc<Body>, env: &Rc<Env>) -> Value {
         let kind = ProcKind::Block { body: Arc::clone(body), env: Rc::clone(env) };
-        let tag = self.fresh_id();
+        let tag = self.allocate_id();
         Value::Proc(RProc::new(kind, true, tag))
     }
 
@@ -166,7 +167,7 @@ impl Interp {
         self.step(1)?;
         if let Some(method) = self.find_user_method(receiver, name) {
             if !is_self_call && method.visibility == Visibility::Private {
-                if let Some(result) = self.method_missing(receiver, name, &args)? {
+                if let Some(result) = self.call_method_missing(receiver, name, &args)? {
                     return Ok(result);
                 }
                 let description = self.describe_receiver(receiver)?;
@@ -185,22 +186,27 @@ impl Interp {
             }
             return self.invoke(&method, receiver, args);
         }
-        if let Some(value) = self.builtin(receiver, name, &args, env)? {
+        if let Some(value) = self.call_builtin(receiver, name, &args, env)? {
             return Ok(value);
         }
         if is_self_call && let Some(value) = self.call_kernel_method(receiver, name, &args, env)? {
             return Ok(value);
         }
-        if let Some(result) = self.method_missing(receiver, name, &args)? {
+        if let Some(result) = self.call_method_missing(receiver, name, &args)? {
             return Ok(result);
         }
-        self.no_method(receiver, name, is_self_call, is_bare_name)
+        self.raise_no_method_error(receiver, name, is_self_call, is_bare_name)
     }
 
     /// Calls the template's `method_missing`. Returns `None` if the receiver has none.
-    fn method_missing(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    fn call_method_missing(
+        &mut self,
+        receiver: &Value,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let Some(method) = self.find_user_method(receiver, "method_missing") else { return Ok(None) };
-        let _held = Charge::try_new(args.list.len() * VALUE_BYTES)?;
+        let _charge = Charge::try_new(args.list.len() * VALUE_BYTES)?;
         meter::step_bytes(args.list.len() * VALUE_BYTES)?;
         let mut list = vec![Value::symbol(name)];
         list.extend(args.list.iter().cloned());
@@ -208,16 +214,16 @@ impl Interp {
         self.invoke(&method, receiver, args).map(Some)
     }
 
-    /// Returns the error for a missing method: "unsupported" if Ruby has the method, and otherwise Ruby's own
+    /// Raises the error for a missing method: "unsupported" if Ruby has the method, and otherwise Ruby's own
     /// error.
-    fn no_method(
+    fn raise_no_method_error(
         &mut self,
         receiver: &Value,
         name: &str,
         is_self_call: bool,
         is_bare_name: bool,
     ) -> EvalResult<Value> {
-        if self.ruby_has(receiver, name) || (is_self_call && self.kernel_has(name)) {
+        if self.has_ruby_method(receiver, name) || (is_self_call && self.has_kernel_method(name)) {
             let class = self.class_of(receiver).label();
             let construct = match receiver {
                 Value::Class(class) => format!("{}.{name}", class.label()),
@@ -249,11 +255,11 @@ impl Interp {
                 self.set_instance_variable(receiver, name, value.clone())?;
                 Ok(value)
             }
-            MethodBody::Builtin(name) => match self.builtin(receiver, name, &args, None)? {
+            MethodBody::Builtin(name) => match self.call_builtin(receiver, name, &args, None)? {
                 Some(value) => Ok(value),
                 None => match self.call_kernel_method(receiver, name, &args, None)? {
                     Some(value) => Ok(value),
-                    None => self.no_method(receiver, name, false, false),
+                    None => self.raise_no_method_error(receiver, name, false, false),
                 },
             },
             MethodBody::Proc(block) => {
@@ -261,12 +267,12 @@ impl Interp {
                 self.call_proc_as(block, args, Some(receiver.clone()), true, None)
             }
             MethodBody::Code(body) => {
-                let id = self.fresh_id();
+                let id = self.allocate_id();
                 let (name, owner) = (Arc::clone(&method.name), Rc::clone(&method.owner));
                 let frame = Frame::new(id, &args, Some(name), Some(Rc::clone(&owner)));
                 let env = Env::new(body.locals.len(), None, frame, receiver.clone(), owner, 0);
                 self.bind(body, args, &env, Strictness::Method)?;
-                match self.eval_maybe(body.code.as_ref(), &env) {
+                match self.eval_optional(body.code.as_ref(), &env) {
                     Err(Flow::Return(frame, value)) if frame == id => Ok(value),
                     other => other,
                 }
@@ -324,7 +330,7 @@ impl Interp {
             ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
                 let is_lambda = block.is_lambda.get() || is_method;
-                let id = if is_lambda { self.fresh_id() } else { env.frame.id };
+                let id = if is_lambda { self.allocate_id() } else { env.frame.id };
                 let frame = if is_lambda {
                     let outer = &env.frame;
                     Rc::new(Frame {
@@ -345,7 +351,7 @@ impl Interp {
                 let inner = Env::new(body.locals.len(), Some(Rc::clone(env)), frame, this, module, block.tag);
                 let strictness = if is_lambda { Strictness::Method } else { Strictness::Block };
                 self.bind(body, args, &inner, strictness)?;
-                match self.eval_maybe(body.code.as_ref(), &inner) {
+                match self.eval_optional(body.code.as_ref(), &inner) {
                     Err(Flow::Next(value)) => Ok(value),
                     Err(Flow::Return(frame, value)) if is_lambda && frame == id => Ok(value),
                     Err(Flow::Break(tag, value)) if is_lambda && tag == block.tag => Ok(value),
@@ -385,10 +391,10 @@ impl Interp {
         let (own_block, _) = self.eval_block(block, env)?;
         let args = Args { list, has_keywords, block: own_block.or_else(|| env.frame.block.clone()) };
         let this = env.this.clone();
-        match self.method_above(&this, &owner, &name) {
+        match self.find_super_method(&this, &owner, &name) {
             Some(method) => self.invoke(&method, &this, args),
             None => {
-                if let Some(value) = self.builtin(&this, &name, &args, Some(env))? {
+                if let Some(value) = self.call_builtin(&this, &name, &args, Some(env))? {
                     return Ok(value);
                 }
                 match &*name {
@@ -400,7 +406,7 @@ impl Interp {
                     "method_missing" => match args.list.first() {
                         Some(Value::Symbol(name)) => {
                             let name = Arc::clone(name);
-                            self.no_method(&this, &name, false, false)
+                            self.raise_no_method_error(&this, &name, false, false)
                         }
                         _ => Ok(Value::Nil),
                     },
@@ -415,7 +421,7 @@ impl Interp {
     }
 
     /// Finds the method that `super` calls: the next one after `owner` in the order of lookup.
-    fn method_above(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
+    fn find_super_method(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
         if let Value::Class(class) = this {
             let mut next = class.superclass.clone();
             let mut has_found_owner = class.singleton.borrow().contains_key(name);
@@ -457,7 +463,7 @@ impl Interp {
                 let kind = if class.is_module { "Module" } else { "Class" };
                 format!("{}:{kind}", class.label())
             }
-            Value::Object(object) if object.same_as(&self.main) => {
+            Value::Object(object) if object.is_same_as(&self.main) => {
                 format!("#<{}>", object.class.label())
             }
             other => {
@@ -465,7 +471,7 @@ impl Interp {
                 let text = self.inspect(other)?;
                 if text.len() > 65 || text.starts_with("#<") {
                     match other {
-                        Value::Object(object) => self.anonymous(object),
+                        Value::Object(object) => self.anonymous_text(object),
                         _ => format!("#<{class}>"),
                     }
                 } else {
@@ -477,7 +483,7 @@ impl Interp {
 }
 
 impl crate::evaluator::value::Object {
-    fn same_as(self: &Rc<Self>, value: &Value) -> bool {
+    fn is_same_as(self: &Rc<Self>, value: &Value) -> bool {
         matches!(value, Value::Object(other) if Rc::ptr_eq(self, other))
     }
 }

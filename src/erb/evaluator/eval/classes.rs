@@ -3,27 +3,27 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Env, EvalResult, Flow, Frame, Interp};
+use super::{Env, EvalResult, Flow, Frame, Interpreter};
 use crate::evaluator::methods::names::{self, ClassFact};
 use crate::evaluator::value::{Class, ENTRY_BYTES, Method, MethodBody, ProcKind, RMatch, Value, Visibility};
 use crate::parse::ir::{Body, ConstScope, Expr, Name, Node};
 
-impl Interp {
+impl Interpreter {
     /// Returns one of Ruby's own classes by its full name. It is created on first use.
-    pub(crate) fn class(&mut self, name: &str) -> Rc<Class> {
+    pub(crate) fn load_class(&mut self, name: &str) -> Rc<Class> {
         if let Some(class) = self.classes.get(name) {
             return Rc::clone(class);
         }
         let (superclass, is_module) = match names::fact(name) {
             Some(ClassFact { superclass, is_module, .. }) => {
-                (superclass.map(|superclass| self.class(superclass)), *is_module)
+                (superclass.map(|superclass| self.load_class(superclass)), *is_module)
             }
-            None => (Some(self.class("Object")), false),
+            None => (Some(self.load_class("Object")), false),
         };
-        let outer = name.rsplit_once("::").map(|(outer, _)| self.class(outer));
+        let outer = name.rsplit_once("::").map(|(outer, _)| self.load_class(outer));
         let class = Class::new(Some(name), superclass, is_module, outer);
         for module in names::included_modules(name) {
-            let module = self.class(module);
+            let module = self.load_class(module);
             class.included_modules.borrow_mut().push(module);
         }
         self.classes.insert(Arc::from(name), Rc::clone(&class));
@@ -40,15 +40,15 @@ impl Interp {
             // All other variants have a core class.
             (None, _) => "Proc",
         };
-        self.class(name)
+        self.load_class(name)
     }
 
     /// Returns one of Ruby's own classes by its full name, if there is one.
-    fn named_class(&mut self, name: &str) -> Option<Rc<Class>> {
+    fn find_class(&mut self, name: &str) -> Option<Rc<Class>> {
         if let Some(class) = self.classes.get(name) {
             return Some(Rc::clone(class));
         }
-        names::fact(name).map(|_| self.class(name))
+        names::fact(name).map(|_| self.load_class(name))
     }
 
     pub(super) fn eval_constant(
@@ -58,13 +58,13 @@ impl Interp {
         env: &Rc<Env>,
     ) -> EvalResult<Value> {
         match scope {
-            ConstScope::Lexical => self.constant(name, env),
+            ConstScope::Lexical => self.look_up_constant(name, env),
             ConstScope::Top => {
-                let object = self.class("Object");
-                self.constant_in(&object, name)
+                let object = self.load_class("Object");
+                self.look_up_constant_in(&object, name)
             }
             ConstScope::In(expr) => match self.eval(expr, env)? {
-                Value::Class(class) => self.constant_in(&class, name),
+                Value::Class(class) => self.look_up_constant_in(&class, name),
                 other => {
                     let value_text = self.inspect(&other)?;
                     self.raise_type_error(format!("{value_text} is not a class/module"))
@@ -74,7 +74,7 @@ impl Interp {
     }
 
     /// Looks up a constant from the current scope: in the classes around it, then at the top level.
-    pub(super) fn constant(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
+    pub(super) fn look_up_constant(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
         let mut next_class = Some(Rc::clone(&env.module));
         while let Some(class) = next_class {
             for ancestor in class.ancestors() {
@@ -82,19 +82,19 @@ impl Interp {
                     return Ok(value.clone());
                 }
             }
-            let full = format!("{}::{name}", class.label());
-            if let Some(class) = self.named_class(&full) {
+            let full_name = format!("{}::{name}", class.label());
+            if let Some(class) = self.find_class(&full_name) {
                 return Ok(Value::Class(class));
             }
             next_class = class.outer.clone();
         }
         // All code of a template, even in `class ::String`, is inside the evaluation context class.
-        let context = self.class("TemplateEvaluationContext");
+        let context = self.load_class("TemplateEvaluationContext");
         if let Some(value) = context.constants.borrow().get(name) {
             return Ok(value.clone());
         }
-        let object = self.class("Object");
-        match self.constant_in(&object, name) {
+        let object = self.load_class("Object");
+        match self.look_up_constant_in(&object, name) {
             Err(flow) if self.is_exception(&flow, "NameError") => {
                 // Ruby's message names the class around the code.
                 let text = format!("uninitialized constant {}::{name}", env.module.label());
@@ -105,26 +105,26 @@ impl Interp {
     }
 
     /// Looks up a constant in a class and its ancestors.
-    pub(crate) fn constant_in(&mut self, class: &Rc<Class>, name: &str) -> EvalResult<Value> {
+    pub(crate) fn look_up_constant_in(&mut self, class: &Rc<Class>, name: &str) -> EvalResult<Value> {
         for ancestor in class.ancestors() {
             if let Some(value) = ancestor.constants.borrow().get(name) {
                 return Ok(value.clone());
             }
         }
         let is_top_level = class.label() == "Object";
-        let full = if is_top_level { name.to_owned() } else { format!("{}::{name}", class.label()) };
-        if let Some(class) = self.named_class(&full) {
+        let full_name = if is_top_level { name.to_owned() } else { format!("{}::{name}", class.label()) };
+        if let Some(class) = self.find_class(&full_name) {
             return Ok(Value::Class(class));
         }
-        if let Some(value) = self.builtin_constant(&full)? {
+        if let Some(value) = self.builtin_constant(&full_name)? {
             class.constants.borrow_mut().insert(Arc::from(name), value.clone());
             return Ok(value);
         }
-        if names::UNSUPPORTED_CONSTANTS.contains(&full.as_str()) {
-            return Err(self.unsupported_error(format!("the constant {full}")));
+        if names::UNSUPPORTED_CONSTANTS.contains(&full_name.as_str()) {
+            return Err(self.unsupported_error(format!("the constant {full_name}")));
         }
         let detail = Value::symbol(name);
-        Err(self.detailed_error("NameError", format!("uninitialized constant {full}"), detail))
+        Err(self.detailed_error("NameError", format!("uninitialized constant {full_name}"), detail))
     }
 
     /// Returns the full name of a constant in a class.
@@ -217,7 +217,7 @@ impl Interp {
         }
     }
 
-    /// Records that a class gets methods, if it is one of Ruby's own. See [`Interp::is_patched`].
+    /// Records that a class gets methods, if it is one of Ruby's own. See [`Interpreter::is_patched`].
     pub(crate) fn record_patch(&mut self, class: &Rc<Class>) {
         if names::fact(&class.label()).is_some() && class.label() != "TemplateEvaluationContext" {
             self.is_patched = true;
@@ -284,7 +284,7 @@ impl Interp {
         };
         let outer = match scope {
             ConstScope::Lexical => Rc::clone(&env.module),
-            ConstScope::Top => self.class("Object"),
+            ConstScope::Top => self.load_class("Object"),
             ConstScope::In(expr) => match self.eval(expr, env)? {
                 Value::Class(class) => class,
                 _ => return self.raise_type_error("not a class/module"),
@@ -294,20 +294,20 @@ impl Interp {
         if let Some(Value::Class(class)) = constant {
             return Ok(class);
         }
-        let full = self.qualified_name(&outer, name);
+        let full_name = self.qualified_name(&outer, name);
         // The template is inside the evaluation context class. So, as in Ruby, `class String` creates a new
         // class there, and only `class ::String` reopens Ruby's own.
-        if let Some(class) = self.named_class(&full) {
+        if let Some(class) = self.find_class(&full_name) {
             return Ok(class);
         }
         let superclass = match superclass {
             Some(Value::Class(class)) => Some(class),
             Some(_) => return self.raise_type_error("superclass must be a Class"),
             None if is_module => None,
-            None => Some(self.class("Object")),
+            None => Some(self.load_class("Object")),
         };
         let parent = superclass.clone();
-        let class = Class::new(Some(&full), superclass, is_module, Some(Rc::clone(&env.module)));
+        let class = Class::new(Some(&full_name), superclass, is_module, Some(Rc::clone(&env.module)));
         outer.constants.borrow_mut().insert(Arc::clone(name), Value::Class(Rc::clone(&class)));
         if let Some(parent) = parent
             && let Some(hook) = parent.find_singleton("inherited")
@@ -326,10 +326,10 @@ impl Interp {
         _env: &Rc<Env>,
     ) -> EvalResult<Value> {
         class.visibility.set(Visibility::Public);
-        let frame = Frame::outside_methods(self.fresh_id());
+        let frame = Frame::outside_methods(self.allocate_id());
         let this = Value::Class(Rc::clone(class));
         let env = Env::new(body.locals.len(), None, frame, this, Rc::clone(class), 0);
-        self.eval_maybe(body.code.as_ref(), &env)
+        self.eval_optional(body.code.as_ref(), &env)
     }
 
     pub(crate) fn instance_variable(&self, this: &Value, name: &str) -> Value {
@@ -391,7 +391,7 @@ impl Interp {
         env.module.variables.borrow_mut().insert(Arc::clone(name), value);
     }
 
-    pub(super) fn global(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
+    pub(super) fn global_variable(&mut self, name: &Name, env: &Rc<Env>) -> EvalResult<Value> {
         if let Some(value) = self.globals.get(name) {
             return Ok(value.clone());
         }
@@ -402,8 +402,8 @@ impl Interp {
             "$PROGRAM_NAME" | "$0" | "$$" | "$:" | "$LOAD_PATH" | "$\"" | "$LOADED_FEATURES" | "$*"
             | "$?" | "$<" | "$FILENAME" => Err(self.unsupported_error(format!("the global variable {name}"))),
             "$stderr" | "$stdout" | "$stdin" => {
-                let class = self.class("IO");
-                let io = self.object(class, crate::evaluator::value::Data::Plain);
+                let class = self.load_class("IO");
+                let io = self.create_object(class, crate::evaluator::value::Data::Plain);
                 self.globals.insert(Arc::clone(name), io.clone());
                 Ok(io)
             }
@@ -439,7 +439,7 @@ impl Interp {
     pub(crate) fn is_exception(&mut self, flow: &Flow, class: &str) -> bool {
         match flow {
             Flow::Raise(exception) => {
-                let class = self.class(class);
+                let class = self.load_class(class);
                 exception.class.descends_from(&class)
             }
             _ => false,

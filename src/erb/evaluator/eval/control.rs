@@ -2,18 +2,18 @@
 
 use std::rc::Rc;
 
-use super::{Env, EvalResult, Flow, Interp};
+use super::{Env, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{Data, Value};
 use crate::parse::ir::{Expr, InArm, MultiTarget, Node, RescueArm, When};
 
-impl Interp {
+impl Interpreter {
     /// Evaluates an expression that decides which code runs: conditions, loops, `case`, `rescue`, and the
     /// jumps out of them.
     pub(super) fn eval_control(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::If { condition, then_branch, otherwise } => {
                 let branch = if self.eval(condition, env)?.is_truthy() { then_branch } else { otherwise };
-                self.eval_maybe(branch.as_deref(), env)
+                self.eval_optional(branch.as_deref(), env)
             }
             Node::And(left, right) => {
                 let value = self.eval(left, env)?;
@@ -49,23 +49,23 @@ impl Interp {
                 self.eval_rescue(body.as_deref(), rescues, otherwise.as_deref(), env)
             }
             Node::Ensure { body, ensure } => {
-                let result = self.eval_maybe(body.as_deref(), env);
+                let result = self.eval_optional(body.as_deref(), env);
                 if matches!(result, Err(Flow::Stop(_))) {
                     return result;
                 }
-                self.eval_maybe(ensure.as_deref(), env)?;
+                self.eval_optional(ensure.as_deref(), env)?;
                 result
             }
             Node::Return(value) => {
-                let value = self.eval_maybe(value.as_deref(), env)?;
+                let value = self.eval_optional(value.as_deref(), env)?;
                 Err(Flow::Return(env.frame.id, value))
             }
             Node::Break { value, in_loop } => {
-                let value = self.eval_maybe(value.as_deref(), env)?;
+                let value = self.eval_optional(value.as_deref(), env)?;
                 Err(if *in_loop { Flow::LoopBreak(value) } else { Flow::Break(env.tag, value) })
             }
             Node::Next { value, in_loop } => {
-                let value = self.eval_maybe(value.as_deref(), env)?;
+                let value = self.eval_optional(value.as_deref(), env)?;
                 Err(if *in_loop { Flow::LoopNext } else { Flow::Next(value) })
             }
             Node::Retry => Err(Flow::Retry),
@@ -89,7 +89,7 @@ impl Interp {
                 return Ok(Value::Nil);
             }
             checks_condition = true;
-            match self.eval_maybe(body, env) {
+            match self.eval_optional(body, env) {
                 Ok(_) | Err(Flow::LoopNext) => {}
                 Err(Flow::LoopBreak(value)) => return Ok(value),
                 Err(other) => return Err(other),
@@ -117,7 +117,7 @@ impl Interp {
             } else {
                 self.assign_multi(target, &value, env)?;
             }
-            match self.eval_maybe(body, env) {
+            match self.eval_optional(body, env) {
                 Ok(_) | Err(Flow::LoopNext) => {}
                 Err(Flow::LoopBreak(value)) => return Ok(value),
                 Err(other) => return Err(other),
@@ -147,16 +147,16 @@ impl Interp {
                 for candidate in candidates {
                     self.span = pattern.span;
                     let is_match = match &subject {
-                        Some(subject) => self.case_equal(&candidate, subject, Some(env))?,
+                        Some(subject) => self.is_case_equal(&candidate, subject, Some(env))?,
                         None => candidate.is_truthy(),
                     };
                     if is_match {
-                        return self.eval_maybe(when.body.as_ref(), env);
+                        return self.eval_optional(when.body.as_ref(), env);
                     }
                 }
             }
         }
-        self.eval_maybe(otherwise, env)
+        self.eval_optional(otherwise, env)
     }
 
     /// Evaluates `case … in`. `otherwise` is `None` without `else`, and then a value that matches no pattern
@@ -179,10 +179,10 @@ impl Interp {
             {
                 continue;
             }
-            return self.eval_maybe(arm.body.as_ref(), env);
+            return self.eval_optional(arm.body.as_ref(), env);
         }
         match otherwise {
-            Some(body) => self.eval_maybe(body.as_deref(), env),
+            Some(body) => self.eval_optional(body.as_deref(), env),
             None => {
                 self.span = expr.span;
                 let text = self.inspect(&value)?;
@@ -207,7 +207,7 @@ impl Interp {
     ) -> EvalResult<Value> {
         loop {
             self.step(1)?;
-            let exception = match self.eval_maybe(body, env) {
+            let exception = match self.eval_optional(body, env) {
                 Err(Flow::Raise(exception)) => exception,
                 Ok(value) => {
                     return match otherwise {
@@ -225,7 +225,7 @@ impl Interp {
                 self.assign(target, exception_value.clone(), env)?;
             }
             let outer = self.globals.insert("$!".into(), exception_value.clone()).unwrap_or(Value::Nil);
-            let result = self.eval_maybe(arm.body.as_ref(), env);
+            let result = self.eval_optional(arm.body.as_ref(), env);
             self.globals.insert("$!".into(), outer);
             match result {
                 Err(Flow::Retry) => {}
@@ -252,7 +252,7 @@ impl Interp {
     ) -> EvalResult<Option<&'a RescueArm>> {
         for arm in arms {
             if arm.classes.is_empty() {
-                let standard = self.class("StandardError");
+                let standard = self.load_class("StandardError");
                 if self.class_of(thrown).descends_from(&standard) {
                     return Ok(Some(arm));
                 }
@@ -266,7 +266,7 @@ impl Interp {
                     _ => vec![self.eval(class, env)?],
                 };
                 for candidate in candidates {
-                    if self.case_equal(&candidate, thrown, None)? {
+                    if self.is_case_equal(&candidate, thrown, None)? {
                         return Ok(Some(arm));
                     }
                 }
@@ -314,7 +314,7 @@ impl Interp {
                 let is_defined = match &call.receiver {
                     None => self.responds_privately(&env.this, &call.name),
                     Some(receiver) => match self.eval(receiver, env) {
-                        Ok(value) => self.responds(&value, &call.name),
+                        Ok(value) => self.responds_to(&value, &call.name),
                         Err(Flow::Raise(_)) => false,
                         Err(other) => return Err(other),
                     },

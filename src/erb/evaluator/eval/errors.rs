@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use super::{EvalResult, Flow, Interp, Stop};
+use super::{EvalResult, Flow, Interpreter, Stop};
 use crate::error::{RenderError, TemplateError};
-use crate::evaluator::meter::Exceeded;
+use crate::evaluator::meter::Abort;
 use crate::evaluator::value::{Class, Data, Exception, Object, Value};
 
-impl Interp {
+impl Interpreter {
     /// Creates an exception of one of Ruby's own classes, raised by the current expression.
     pub(crate) fn ruby_error(&mut self, class: &str, message: impl Into<String>) -> Flow {
         self.detailed_error(class, message, Value::Nil)
@@ -15,8 +15,8 @@ impl Interp {
 
     /// Creates an exception with a detail, such as the key of a `KeyError` or the name of a `NameError`.
     pub(crate) fn detailed_error(&mut self, class: &str, message: impl Into<String>, detail: Value) -> Flow {
-        let class = self.class(class);
-        let exception = self.exception(class, Value::str(message.into()));
+        let class = self.load_class(class);
+        let exception = self.create_exception(class, Value::str(message.into()));
         if let Data::Exception(inner) = &mut *exception.data.borrow_mut() {
             inner.span = Some(self.span);
             inner.detail = detail;
@@ -25,7 +25,7 @@ impl Interp {
     }
 
     /// Creates an exception that has not been raised yet.
-    pub(crate) fn exception(&mut self, class: Rc<Class>, message: Value) -> Rc<Object> {
+    pub(crate) fn create_exception(&mut self, class: Rc<Class>, message: Value) -> Rc<Object> {
         let data = Data::Exception(Exception {
             message,
             cause: Value::Nil,
@@ -33,7 +33,7 @@ impl Interp {
             unknown_properties: Vec::new(),
             detail: Value::Nil,
         });
-        self.raw_object(class, data)
+        self.create_raw_object(class, data)
     }
 
     pub(crate) fn raise_type_error<T>(&mut self, message: impl Into<String>) -> EvalResult<T> {
@@ -45,7 +45,7 @@ impl Interp {
     }
 
     /// Raises Ruby's `TypeError` "no implicit conversion of … into …".
-    pub(crate) fn raise_no_conversion<T>(&mut self, value: &Value, target: &str) -> EvalResult<T> {
+    pub(crate) fn raise_conversion_error<T>(&mut self, value: &Value, target: &str) -> EvalResult<T> {
         let source = match value {
             Value::Nil => "nil".to_owned(),
             Value::Bool(flag) => flag.to_string(),
@@ -73,10 +73,8 @@ impl Interp {
         match flow {
             Flow::Stop(stop) => match *stop {
                 Stop::Unsupported(construct) => RenderError::Unsupported { template, line, construct },
-                Stop::Exceeded(Exceeded::Limit(limit)) => RenderError::Limit { template, line, limit },
-                Stop::Exceeded(Exceeded::Interrupted(signal)) => {
-                    RenderError::Interrupted { template, signal }
-                }
+                Stop::Abort(Abort::Limit(message)) => RenderError::Limit { template, line, message },
+                Stop::Abort(Abort::Interrupted(signal)) => RenderError::Interrupted { template, signal },
             },
             Flow::Raise(exception) => {
                 let (span, unknown_properties) = match &*exception.data.borrow() {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use num_bigint::BigInt;
 
-use super::{Env, EvalResult, Interp};
+use super::{Env, EvalResult, Interpreter};
 use crate::evaluator::meter;
 use crate::evaluator::value::{RRange, RString, Value};
 use crate::parse::ir::{Expr, Node, Part, Slot};
 
-impl Interp {
+impl Interpreter {
     /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_compound`.
     pub(crate) fn eval(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         self.step(1)?;
@@ -22,18 +22,18 @@ impl Interp {
             Node::Int(int) => Ok(Value::Int(*int)),
             Node::Line => Ok(Value::Int(self.template.line_at(expr.span.0).into())),
             Node::BigInt(digits) => {
-                Ok(Value::big(BigInt::parse_bytes(digits.as_bytes(), 10).unwrap_or_default()))
+                Ok(Value::integer(BigInt::parse_bytes(digits.as_bytes(), 10).unwrap_or_default()))
             }
             Node::Float(float) => Ok(Value::Float(*float)),
             Node::Str(text) => Ok(Value::str(&**text)),
             Node::Binary(bytes) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes)))),
             Node::Symbol(name) => Ok(Value::Symbol(Arc::clone(name))),
-            Node::Local(slot) => Ok(self.local(*slot, env)),
+            Node::Local(slot) => Ok(self.local_variable(*slot, env)),
             Node::Text(number) => {
                 let text = Arc::clone(&self.template.texts[*number as usize]);
-                self.output(&text, false, expr, env)
+                self.append_to_output(&text, false, expr, env)
             }
-            Node::Emit(value) => self.emit(value, expr, env),
+            Node::Emit(value) => self.emit_value(value, expr, env),
             Node::Sequence(list) => {
                 let mut last = Value::Nil;
                 for expr in list {
@@ -52,7 +52,7 @@ impl Interp {
         }
     }
 
-    /// Evaluates an expression of a kind that [`Interp::eval`] does not evaluate itself.
+    /// Evaluates an expression of a kind that [`Interpreter::eval`] does not evaluate itself.
     fn eval_compound(&mut self, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         match &expr.node {
             Node::Interpolated(parts) => Ok(Value::Str(Rc::new(self.eval_parts(parts, env)?))),
@@ -63,7 +63,7 @@ impl Interp {
             Node::Regexp { parts, options } => {
                 let source = self.eval_regexp_parts(parts, env)?;
                 self.span = expr.span;
-                self.regexp(&source, options)
+                self.compile_regexp(&source, options)
             }
             Node::Array(list) => self.eval_array(list, env),
             Node::Splat(inner) => {
@@ -72,17 +72,17 @@ impl Interp {
             }
             Node::Hash(pairs) | Node::Pairs(pairs) => Ok(Value::hash(self.eval_pairs(pairs, env)?)),
             Node::Range { begin, end, excludes_end } => {
-                let begin = self.eval_maybe(begin.as_deref(), env)?;
-                let end = self.eval_maybe(end.as_deref(), env)?;
+                let begin = self.eval_optional(begin.as_deref(), env)?;
+                let end = self.eval_optional(end.as_deref(), env)?;
                 self.span = expr.span;
-                self.range(begin, end, *excludes_end)
+                self.create_range(begin, end, *excludes_end)
             }
             Node::InstanceVariable(name) => Ok(self.instance_variable(&env.this, name)),
             Node::ClassVariable(name) => {
                 self.span = expr.span;
                 self.class_variable(name, env)
             }
-            Node::Global(name) => self.global(name, env),
+            Node::Global(name) => self.global_variable(name, env),
             Node::Constant { scope, name } => {
                 self.span = expr.span;
                 self.eval_constant(scope, name, env)
@@ -111,23 +111,29 @@ impl Interp {
                 self.span = expr.span;
                 self.eval_yield(list, has_keywords, env)
             }
-            Node::Lambda(body) => Ok(self.lambda(body, env)),
+            Node::Lambda(body) => Ok(self.create_lambda(body, env)),
             _ => self.eval_control(expr, env),
         }
     }
 
-    /// Evaluates an expression that may be absent. Returns nil without one.
-    pub(super) fn eval_maybe(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> EvalResult<Value> {
+    /// Evaluates an expression if there is one. Returns nil otherwise.
+    pub(super) fn eval_optional(&mut self, expr: Option<&Expr>, env: &Rc<Env>) -> EvalResult<Value> {
         expr.map_or(Ok(Value::Nil), |expr| self.eval(expr, env))
     }
 
     #[inline(always)]
-    pub(super) fn local(&self, slot: Slot, env: &Rc<Env>) -> Value {
+    pub(super) fn local_variable(&self, slot: Slot, env: &Rc<Env>) -> Value {
         env.outer_scope(slot.depth).vars.borrow().get(slot.index as usize).cloned().unwrap_or(Value::Nil)
     }
 
     /// Appends to the output, which is the first variable of the template (`_erbout`), and returns it.
-    fn output(&mut self, text: &str, is_binary: bool, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
+    fn append_to_output(
+        &mut self,
+        text: &str,
+        is_binary: bool,
+        expr: &Expr,
+        env: &Rc<Env>,
+    ) -> EvalResult<Value> {
         let mut top = env;
         while let Some(parent) = &top.parent {
             top = parent;
@@ -147,18 +153,18 @@ impl Interp {
     }
 
     /// Appends the value of `<%= … %>` to the output.
-    fn emit(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
+    fn emit_value(&mut self, value: &Expr, expr: &Expr, env: &Rc<Env>) -> EvalResult<Value> {
         let value = self.eval(value, env)?;
         match &value {
             Value::Str(text) => {
                 let (text, is_binary) = (text.get().clone(), text.is_binary.get());
-                self.output(&text, is_binary, expr, env)
+                self.append_to_output(&text, is_binary, expr, env)
             }
-            Value::Nil => self.output("", false, expr, env),
+            Value::Nil => self.append_to_output("", false, expr, env),
             other => {
                 self.span = expr.span;
                 let text = self.text_of(other)?;
-                self.output(&text, false, expr, env)
+                self.append_to_output(&text, false, expr, env)
             }
         }
     }
@@ -230,7 +236,7 @@ impl Interp {
     }
 
     /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
-    pub(crate) fn range(&mut self, begin: Value, end: Value, excludes_end: bool) -> EvalResult<Value> {
+    pub(crate) fn create_range(&mut self, begin: Value, end: Value, excludes_end: bool) -> EvalResult<Value> {
         let fits = match (&begin, &end) {
             (Value::Nil, _) | (_, Value::Nil) => true,
             (

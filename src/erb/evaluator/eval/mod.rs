@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use arguments::Args;
 
-use super::meter::{self, Charge, Exceeded, Limits, SignalCheck};
+use super::meter::{self, Abort, Charge, Limits, SignalCheck};
 use super::stdlib::regex::Regex;
 use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, deep_drop, deep_drop_values};
 use crate::context::Context;
@@ -60,21 +60,23 @@ pub(crate) enum Flow {
 pub(crate) enum Stop {
     /// The name of the unsupported Ruby.
     Unsupported(String),
-    /// The exceeded limit or the signal.
-    Exceeded(Exceeded),
+    /// The exceeded limit, or the signal.
+    Abort(Abort),
 }
 
-impl From<Exceeded> for Flow {
+impl From<Abort> for Flow {
     #[cold]
-    fn from(exceeded: Exceeded) -> Flow {
-        Flow::Stop(Box::new(Stop::Exceeded(exceeded)))
+    fn from(abort: Abort) -> Flow {
+        Flow::Stop(Box::new(Stop::Abort(abort)))
     }
 }
 
+/// The result of evaluating: a value, or the transfer of control instead of it.
 pub(crate) type EvalResult<T = Value> = Result<T, Flow>;
 
 /// The state of one method call, which the blocks in the method share.
 pub(crate) struct Frame {
+    /// The id by which `Flow::Return` names this call.
     pub(super) id: u64,
     pub(super) block: Option<Value>,
     pub(super) args: Vec<Value>,
@@ -91,6 +93,7 @@ pub(crate) struct Frame {
 
 /// The variables of one scope, and the context in which its code runs.
 pub(crate) struct Env {
+    /// The local variables, by slot.
     pub(super) vars: RefCell<Vec<Value>>,
     /// The scope around a block.
     pub(super) parent: Option<Rc<Env>>,
@@ -105,7 +108,7 @@ pub(crate) struct Env {
 }
 
 /// The state of one rendering.
-pub(crate) struct Interp {
+pub(crate) struct Interpreter {
     pub(super) template: Arc<Template>,
     pub(super) context: Context,
     limits: Limits,
@@ -126,8 +129,11 @@ pub(crate) struct Interp {
     pub(super) is_patched: bool,
     /// The evaluation context: `self` of the template.
     pub(super) main: Value,
+    /// The value of `spec`. Nil before its first use, as are the next two.
     pub(super) spec: Value,
+    /// The value of `properties`: the properties as property structs.
     pub(super) properties: Value,
+    /// The value of `raw_properties`: the properties as hashes.
     pub(super) raw_properties: Value,
     /// The addresses of the collections that `inspect` is describing. They end the recursion into collections
     /// that contain themselves.
@@ -149,24 +155,24 @@ pub(crate) fn run(
 ) -> Result<Vec<u8>, RenderError> {
     let base = 0u8;
     meter::start(limits, signal_check);
-    let mut interp = Interp::new(template, context, limits, std::ptr::from_ref(&base) as usize);
+    let mut interpreter = Interpreter::new(template, context, limits, std::ptr::from_ref(&base) as usize);
     // Code without access to the interpreter unwinds to here when a limit is exceeded.
-    let result = match catch_unwind(AssertUnwindSafe(|| interp.render())) {
+    let result = match catch_unwind(AssertUnwindSafe(|| interpreter.render())) {
         Ok(result) => result,
-        Err(payload) => match payload.downcast::<Exceeded>() {
-            Ok(exceeded) => Err(Flow::from(*exceeded)),
+        Err(payload) => match payload.downcast::<Abort>() {
+            Ok(abort) => Err(Flow::from(*abort)),
             Err(panic) => resume_unwind(panic),
         },
     };
     meter::end();
-    let result = result.map_err(|flow| interp.render_error(name, flow));
-    interp.break_cycles();
+    let result = result.map_err(|flow| interpreter.render_error(name, flow));
+    interpreter.break_cycles();
     result
 }
 
-impl Interp {
+impl Interpreter {
     fn new(template: &Arc<Template>, context: &Context, limits: Limits, stack_base: usize) -> Self {
-        let mut interp = Interp {
+        let mut interpreter = Interpreter {
             template: Arc::clone(template),
             context: context.clone(),
             limits,
@@ -183,15 +189,15 @@ impl Interp {
             raw_properties: Value::Nil,
             collections_in_inspect: Vec::new(),
         };
-        let class = interp.class("TemplateEvaluationContext");
-        interp.main = interp.object(class, Data::Plain);
-        interp
+        let class = interpreter.load_class("TemplateEvaluationContext");
+        interpreter.main = interpreter.create_object(class, Data::Plain);
+        interpreter
     }
 
     fn render(&mut self) -> EvalResult<Vec<u8>> {
         let template = Arc::clone(&self.template);
-        let frame = Frame::outside_methods(self.fresh_id());
-        let module = self.class("TemplateEvaluationContext");
+        let frame = Frame::outside_methods(self.allocate_id());
+        let module = self.load_class("TemplateEvaluationContext");
         let env = Env::new(template.body.locals.len(), None, frame, self.main.clone(), module, 0);
         let result = match &template.body.code {
             Some(code) => self.eval(code, &env),
@@ -227,20 +233,21 @@ impl Interp {
     }
 
     /// Returns a new id for an object, a frame or a block.
-    pub(super) fn fresh_id(&mut self) -> u64 {
+    pub(super) fn allocate_id(&mut self) -> u64 {
         self.next_id += 8;
         self.next_id
     }
 
     /// Creates an object.
-    pub(super) fn object(&mut self, class: Rc<Class>, data: Data) -> Value {
-        Value::Object(self.raw_object(class, data))
+    pub(super) fn create_object(&mut self, class: Rc<Class>, data: Data) -> Value {
+        Value::Object(self.create_raw_object(class, data))
     }
 
-    pub(super) fn raw_object(&mut self, class: Rc<Class>, data: Data) -> Rc<Object> {
+    /// Creates an object that is not wrapped in a [`Value`] yet.
+    pub(super) fn create_raw_object(&mut self, class: Rc<Class>, data: Data) -> Rc<Object> {
         Rc::new(Object {
             class,
-            id: self.fresh_id(),
+            id: self.allocate_id(),
             variables: RefCell::default(),
             data: RefCell::new(data),
             is_frozen: Cell::new(false),

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use super::{Env, EvalResult, Interp};
+use super::{Env, EvalResult, Interpreter};
 use crate::evaluator::value::{RHash, Value};
 use crate::parse::ir::{Expr, HashRest, Name, Pattern, Slot};
 
-impl Interp {
+impl Interpreter {
     /// Returns true if a value matches, and sets the variables of the pattern. A failed match may have set
     /// some of them.
     pub(super) fn matches(&mut self, pattern: &Pattern, value: &Value, env: &Rc<Env>) -> EvalResult<bool> {
@@ -15,11 +15,11 @@ impl Interp {
         match pattern {
             Pattern::Value(expr) => {
                 let pattern_value = self.eval(expr, env)?;
-                self.case_equal(&pattern_value, value, Some(env))
+                self.is_case_equal(&pattern_value, value, Some(env))
             }
             Pattern::Constant(expr) => {
                 let pattern_value = self.eval(expr, env)?;
-                self.case_equal(&pattern_value, value, Some(env))
+                self.is_case_equal(&pattern_value, value, Some(env))
             }
             Pattern::Bind(slot) => {
                 self.set_local(*slot, value.clone(), env);
@@ -37,7 +37,7 @@ impl Interp {
                 Ok(self.matches(left, value, env)? || self.matches(right, value, env)?)
             }
             Pattern::Array { constant, before, rest, after } => {
-                if !self.constant_matches(constant.as_ref(), value, env)? {
+                if !self.matches_constant(constant.as_ref(), value, env)? {
                     return Ok(false);
                 }
                 let Some(items) = self.deconstruct(value)? else { return Ok(false) };
@@ -62,22 +62,22 @@ impl Interp {
                 Ok(true)
             }
             Pattern::Find { constant, before, middle, after } => {
-                if !self.constant_matches(constant.as_ref(), value, env)? {
+                if !self.matches_constant(constant.as_ref(), value, env)? {
                     return Ok(false);
                 }
                 let Some(items) = self.deconstruct(value)? else { return Ok(false) };
-                self.find_matches(&items, *before, middle, *after, env)
+                self.matches_find_pattern(&items, *before, middle, *after, env)
             }
             Pattern::Hash { constant, entries, rest } => {
-                if !self.constant_matches(constant.as_ref(), value, env)? {
+                if !self.matches_constant(constant.as_ref(), value, env)? {
                     return Ok(false);
                 }
-                self.hash_matches(value, entries, rest, env)
+                self.matches_hash_pattern(value, entries, rest, env)
             }
         }
     }
 
-    fn constant_matches(
+    fn matches_constant(
         &mut self,
         constant: Option<&Expr>,
         value: &Value,
@@ -87,7 +87,7 @@ impl Interp {
             None => Ok(true),
             Some(expr) => {
                 let class = self.eval(expr, env)?;
-                self.case_equal(&class, value, Some(env))
+                self.is_case_equal(&class, value, Some(env))
             }
         }
     }
@@ -96,7 +96,7 @@ impl Interp {
     fn deconstruct(&mut self, value: &Value) -> EvalResult<Option<Vec<Value>>> {
         match value {
             Value::Array(array) => Ok(Some(array.to_vec())),
-            Value::Object(_) if self.responds(value, "deconstruct") => {
+            Value::Object(_) if self.responds_to(value, "deconstruct") => {
                 let list = self.call(value, "deconstruct", Vec::new())?;
                 self.splat(&list).map(Some)
             }
@@ -105,7 +105,7 @@ impl Interp {
     }
 
     /// Matches `[*, middle, *]`: searches for the first run of items that match.
-    fn find_matches(
+    fn matches_find_pattern(
         &mut self,
         items: &[Value],
         before: Option<Slot>,
@@ -139,7 +139,7 @@ impl Interp {
 
     /// Returns true if a hash matches the pattern `{key: pattern, …}`, and binds its variables. Objects are
     /// converted by `deconstruct_keys`.
-    fn hash_matches(
+    fn matches_hash_pattern(
         &mut self,
         value: &Value,
         entries: &[(Name, Option<Pattern>, Option<Slot>)],
@@ -148,7 +148,7 @@ impl Interp {
     ) -> EvalResult<bool> {
         let hash = match value {
             Value::Hash(hash) => Rc::clone(hash),
-            Value::Object(_) if self.responds(value, "deconstruct_keys") => {
+            Value::Object(_) if self.responds_to(value, "deconstruct_keys") => {
                 let keys = entries.iter().map(|(name, _, _)| Value::Symbol(name.clone())).collect();
                 match self.call(value, "deconstruct_keys", vec![Value::array(keys)])? {
                     Value::Hash(hash) => hash,

@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use super::to_f64;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{RArray, RHash, VALUE_BYTES, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Array. Returns `None` if Array does not implement it.
-    pub(super) fn array_method(
+    pub(super) fn call_array_method(
         &mut self,
         array: &Rc<RArray>,
         name: &str,
@@ -19,12 +19,12 @@ impl Interp {
     ) -> EvalResult<Option<Value>> {
         let receiver = Value::Array(Rc::clone(array));
         let block = args.block.as_ref();
-        if let Some(value) = self.array_edit(array, name, args)? {
+        if let Some(value) = self.call_array_edit(array, name, args)? {
             array.recount_memory();
             return Ok(Some(value));
         }
         Ok(Some(match name {
-            "[]" | "slice" => self.array_slice(array, args)?,
+            "[]" | "slice" => self.slice_array(array, args)?,
             "at" => {
                 let index = self.index_or(args, 0, 0)?;
                 element_at(array, index)
@@ -77,7 +77,7 @@ impl Interp {
             }
             "first" => match args.get(0) {
                 None => array.get(0).unwrap_or(Value::Nil),
-                Some(_) => return self.enumerable_method(&receiver, name, args),
+                Some(_) => return self.call_enumerable_method(&receiver, name, args),
             },
             "last" => match args.get(0) {
                 None => element_at(array, -1),
@@ -99,11 +99,11 @@ impl Interp {
                     }
                     receiver
                 }
-                None => self.enumerator(&receiver, "each", Vec::new())?,
+                None => self.create_enumerator(&receiver, "each", Vec::new())?,
             },
-            "each_index" if block.is_none() => self.enumerator(&receiver, name, Vec::new())?,
+            "each_index" if block.is_none() => self.create_enumerator(&receiver, name, Vec::new())?,
             "each_index" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for index in 0..array.len() {
                     self.yield_one(&block, Value::Int(index as i64))?;
                 }
@@ -161,7 +161,7 @@ impl Interp {
                 } else if args.is_empty() {
                     Value::array(common_items)
                 } else {
-                    Value::array(self.unique(common_items, None)?)
+                    Value::array(self.remove_duplicates(common_items, None)?)
                 }
             }
             "|" | "union" => {
@@ -171,7 +171,7 @@ impl Interp {
                     self.use_scratch(other.len() * VALUE_BYTES)?;
                     items.extend(other);
                 }
-                Value::array(self.unique(items, None)?)
+                Value::array(self.remove_duplicates(items, None)?)
             }
             "*" => match self.arg(args, 0)? {
                 Value::Str(separator) => {
@@ -199,14 +199,14 @@ impl Interp {
                     _ => Value::Nil,
                 }
             }
-            "index" | "find_index" => return self.enumerable_method(&receiver, "find_index", args),
+            "index" | "find_index" => return self.call_enumerable_method(&receiver, "find_index", args),
             "rindex" if args.is_empty() && block.is_none() => {
-                return Ok(Some(self.enumerator(&receiver, name, Vec::new())?));
+                return Ok(Some(self.create_enumerator(&receiver, name, Vec::new())?));
             }
             "rindex" => {
                 for (index, item) in array.to_vec().into_iter().enumerate().rev() {
                     let is_match = match (args.get(0), block) {
-                        (Some(target), _) => self.equal(&item, target)?,
+                        (Some(target), _) => self.are_equal(&item, target)?,
                         (None, Some(block)) => self.yield_one(block, item)?.is_truthy(),
                         (None, None) => false,
                     };
@@ -232,7 +232,7 @@ impl Interp {
                 for item in array.to_vec() {
                     if let Value::Array(pair) = &item
                         && let Some(key) = pair.get(pair_index)
-                        && self.equal(&key, &key_to_find)?
+                        && self.are_equal(&key, &key_to_find)?
                     {
                         return Ok(Some(item));
                     }
@@ -289,7 +289,14 @@ impl Interp {
                 let mut out = Vec::new();
                 if size >= 0 {
                     let mut indexes = Vec::new();
-                    self.choose(&items, size as usize, name == "permutation", 0, &mut indexes, &mut out)?;
+                    self.collect_choices(
+                        &items,
+                        size as usize,
+                        name == "permutation",
+                        0,
+                        &mut indexes,
+                        &mut out,
+                    )?;
                 }
                 let list = Value::array(out);
                 match block {
@@ -299,14 +306,14 @@ impl Interp {
                         }
                         receiver
                     }
-                    None => self.enumerator(&list, "each", Vec::new())?,
+                    None => self.create_enumerator(&list, "each", Vec::new())?,
                 }
             }
             "bsearch" => {
                 if block.is_none() {
-                    return self.enumerator(&receiver, name, Vec::new()).map(Some);
+                    return self.create_enumerator(&receiver, name, Vec::new()).map(Some);
                 }
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let (mut low, mut high) = (0, array.len());
                 let mut result = Value::Nil;
                 while low < high {
@@ -341,18 +348,20 @@ impl Interp {
                     && block.is_none()
                     && array.items.borrow().iter().all(|v| matches!(v, Value::Int(_))) =>
             {
-                return self.enumerable_method(&receiver, name, args);
+                return self.call_enumerable_method(&receiver, name, args);
             }
-            "shelljoin" => return stdlib::shellwords::class_method(self, "join", &Args::new(vec![receiver])),
+            "shelljoin" => {
+                return stdlib::shellwords::call_class_method(self, "join", &Args::new(vec![receiver]));
+            }
             "shuffle" | "sample" => {
                 return Err(self.unsupported_error(format!("Array#{name}, whose result is random")));
             }
-            _ => return self.enumerable_method(&receiver, name, args),
+            _ => return self.call_enumerable_method(&receiver, name, args),
         }))
     }
 
     /// Collects the combinations of `size` items, or the permutations if `is_ordered`.
-    fn choose(
+    fn collect_choices(
         &mut self,
         items: &[Value],
         size: usize,
@@ -373,7 +382,7 @@ impl Interp {
                 continue;
             }
             indexes.push(index);
-            self.choose(items, size, is_ordered, index + 1, indexes, out)?;
+            self.collect_choices(items, size, is_ordered, index + 1, indexes, out)?;
             indexes.pop();
         }
         Ok(())
@@ -417,7 +426,7 @@ impl Interp {
         Ok(())
     }
 
-    fn array_slice(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
+    fn slice_array(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
         match (self.arg(args, 0)?, args.get(1)) {
             (Value::Int(index), None) => Ok(element_at(array, index)),
@@ -451,7 +460,7 @@ impl Interp {
                 Value::Nil => return Ok(Value::Nil),
                 Value::Array(_) => self.call(&value, "at", vec![key.clone()])?,
                 Value::Hash(_) => self.call(&value, "[]", vec![key.clone()])?,
-                Value::Object(_) if self.responds(&value, "dig") => {
+                Value::Object(_) if self.responds_to(&value, "dig") => {
                     self.call(&value, "dig", vec![key.clone()])?
                 }
                 other => {

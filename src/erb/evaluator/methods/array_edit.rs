@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use super::array::position;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RArray, VALUE_BYTES, Value};
 
-const EDITS: &[&str] = &[
+const EDIT_METHODS: &[&str] = &[
     "<<",
     "push",
     "append",
@@ -43,15 +43,15 @@ const EDITS: &[&str] = &[
 /// A length that no array in Ruby can have.
 const MAX_LENGTH: i64 = 1 << 60;
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Array that changes the array. Returns `None` for any other method.
-    pub(super) fn array_edit(
+    pub(super) fn call_array_edit(
         &mut self,
         array: &Rc<RArray>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        if !EDITS.contains(&name) {
+        if !EDIT_METHODS.contains(&name) {
             return Ok(None);
         }
         let receiver = Value::Array(Rc::clone(array));
@@ -59,10 +59,10 @@ impl Interp {
             return self.raise_frozen_error(&receiver);
         }
         let block = args.block.clone();
-        const ENUMERATING: &[&str] =
+        const ENUMERATOR_METHODS: &[&str] =
             &["map!", "collect!", "select!", "filter!", "keep_if", "delete_if", "reject!", "sort_by!"];
-        if block.is_none() && ENUMERATING.contains(&name) {
-            return self.enumerator(&receiver, name, Vec::new()).map(Some);
+        if block.is_none() && ENUMERATOR_METHODS.contains(&name) {
+            return self.create_enumerator(&receiver, name, Vec::new()).map(Some);
         }
         Ok(Some(match name {
             "<<" | "push" | "append" => {
@@ -114,7 +114,7 @@ impl Interp {
                     .splice(position as usize..position as usize, args.list.iter().skip(1).cloned());
                 receiver
             }
-            "[]=" => self.array_store(array, args)?,
+            "[]=" => self.store_in_array(array, args)?,
             "concat" => {
                 for other in &args.list {
                     let other = self.array_arg(other)?;
@@ -134,7 +134,7 @@ impl Interp {
                 let mut deleted_item = None;
                 let mut remaining_items = Vec::new();
                 for item in array.to_vec() {
-                    if self.equal(&item, &item_to_delete)? {
+                    if self.are_equal(&item, &item_to_delete)? {
                         deleted_item = Some(item)
                     } else {
                         remaining_items.push(item)
@@ -155,12 +155,12 @@ impl Interp {
                 }
             }
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
-                let block = self.block(args)?;
-                let keeps = matches!(name, "select!" | "filter!" | "keep_if");
+                let block = self.block_arg(args)?;
+                let keeps_matches = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut remaining_items = Vec::new();
                 let before = array.len();
                 for item in array.to_vec() {
-                    if self.yield_one(&block, item.clone())?.is_truthy() == keeps {
+                    if self.yield_one(&block, item.clone())?.is_truthy() == keeps_matches {
                         remaining_items.push(item);
                     }
                 }
@@ -169,7 +169,7 @@ impl Interp {
                 if has_changed || !name.ends_with('!') { receiver } else { Value::Nil }
             }
             "map!" | "collect!" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut out = Vec::new();
                 for item in array.to_vec() {
                     out.push(self.yield_one(&block, item)?);
@@ -183,22 +183,22 @@ impl Interp {
             }
             "compact!" | "uniq!" | "flatten!" => {
                 let before = array.len();
-                let plain = name.trim_end_matches('!');
+                let plain_name = name.trim_end_matches('!');
                 let mut has_changed = false;
-                if plain == "flatten"
+                if plain_name == "flatten"
                     && (args.get(0).is_none_or(Value::is_nil) || self.index_or(args, 0, 0)? != 0)
                 {
                     has_changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
                 }
-                if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
+                if let Some(Value::Array(new)) = self.call_array_method(array, plain_name, args)? {
                     has_changed |= new.len() != before;
                     *array.items.borrow_mut() = new.to_vec();
                 }
                 if has_changed { receiver } else { Value::Nil }
             }
             "reverse!" | "sort!" | "sort_by!" | "rotate!" => {
-                let plain = name.trim_end_matches('!');
-                if let Some(Value::Array(new)) = self.array_method(array, plain, args)? {
+                let plain_name = name.trim_end_matches('!');
+                if let Some(Value::Array(new)) = self.call_array_method(array, plain_name, args)? {
                     *array.items.borrow_mut() = new.to_vec();
                 }
                 receiver
@@ -256,7 +256,7 @@ impl Interp {
                 receiver
             }
             "slice!" => {
-                let slice = self.array_method(array, "[]", args)?.unwrap_or(Value::Nil);
+                let slice = self.call_array_method(array, "[]", args)?.unwrap_or(Value::Nil);
                 let length = array.len();
                 match (args.get(0).cloned(), args.get(1).cloned()) {
                     (Some(Value::Range(range)), None) => {
@@ -301,7 +301,7 @@ impl Interp {
     }
 
     /// Implements `[]=`.
-    fn array_store(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
+    fn store_in_array(&mut self, array: &Rc<RArray>, args: &Args) -> EvalResult<Value> {
         let length = array.len();
         let (start, count, value) = match args.list.as_slice() {
             [Value::Range(range), value] => match self.range_bounds(range, length)? {
@@ -351,11 +351,11 @@ impl Interp {
         self.grow(array, start)?;
         let start = start as usize;
         let end = start.saturating_add(count).min(array.len());
-        let new = match &value {
+        let new_items = match &value {
             Value::Array(list) => list.to_vec(),
             other => vec![other.clone()],
         };
-        array.items.borrow_mut().splice(start..end, new);
+        array.items.borrow_mut().splice(start..end, new_items);
         Ok(value)
     }
 }

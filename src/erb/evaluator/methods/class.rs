@@ -6,15 +6,15 @@ use std::sync::Arc;
 use num_bigint::{BigInt, Sign};
 
 use super::to_big;
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{
     Class, Data, Exception, MethodBody, RHash, RString, VALUE_BYTES, Value, Visibility,
 };
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of a class or module itself. Returns `None` if it does not implement the method.
-    pub(super) fn class_method(
+    pub(super) fn call_class_method(
         &mut self,
         class: &Rc<Class>,
         name: &str,
@@ -22,7 +22,7 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
         let label = class.label();
-        if let Some(value) = self.library_method(class, &label, name, args, env)? {
+        if let Some(value) = self.call_library_method(class, &label, name, args, env)? {
             return Ok(Some(value));
         }
         let receiver = Value::Class(Rc::clone(class));
@@ -42,9 +42,9 @@ impl Interp {
             "ancestors" => {
                 let mut list: Vec<Value> = class.ancestors().into_iter().map(Value::Class).collect();
                 if !class.is_module && label != "BasicObject" {
-                    let kernel = self.class("Kernel");
+                    let kernel = self.load_class("Kernel");
                     let root_index = list.len().saturating_sub(1);
-                    if !list.iter().any(|module| module.same(&Value::Class(Rc::clone(&kernel)))) {
+                    if !list.iter().any(|module| module.is_same(&Value::Class(Rc::clone(&kernel)))) {
                         list.insert(root_index, Value::Class(kernel));
                     }
                 }
@@ -52,7 +52,7 @@ impl Interp {
             }
             "===" => {
                 let value = self.arg(args, 0)?;
-                Value::Bool(self.case_equal(&receiver, &value, None)?)
+                Value::Bool(self.is_case_equal(&receiver, &value, None)?)
             }
             "<" | "<=" | ">" | ">=" => {
                 let Value::Class(other) = self.arg(args, 0)? else {
@@ -102,7 +102,7 @@ impl Interp {
                 let mut scope = Rc::clone(class);
                 let mut constant = receiver;
                 for part in constant_path.split("::").filter(|part| !part.is_empty()) {
-                    constant = self.constant_in(&scope, part)?;
+                    constant = self.look_up_constant_in(&scope, part)?;
                     if let Value::Class(inner) = &constant {
                         scope = Rc::clone(inner);
                     }
@@ -119,7 +119,7 @@ impl Interp {
             "const_defined?" => {
                 let constant_name = self.arg(args, 0)?;
                 let constant_name = self.name_arg(&constant_name)?;
-                match self.constant_in(class, &constant_name) {
+                match self.look_up_constant_in(class, &constant_name) {
                     Ok(_) => Value::Bool(true),
                     Err(flow) if self.is_exception(&flow, "NameError") => Value::Bool(false),
                     Err(other) => return Err(other),
@@ -227,7 +227,7 @@ impl Interp {
             let label = class.label();
             return Err(self.unsupported_error(format!("{label}.new")));
         };
-        let object = self.raw_object(Rc::clone(class), data);
+        let object = self.create_raw_object(Rc::clone(class), data);
         let value = Value::Object(Rc::clone(&object));
         match class.find_method("initialize") {
             Some(initialize) => {
@@ -241,7 +241,7 @@ impl Interp {
     /// Returns the initial data of an object of a class, or `None` if objects of that class cannot be
     /// created.
     fn data_for(&mut self, class: &Rc<Class>) -> Option<Data> {
-        let exception = self.class("Exception");
+        let exception = self.load_class("Exception");
         if class.descends_from(&exception) {
             return Some(Data::Exception(Exception {
                 message: Value::Nil,
@@ -314,7 +314,7 @@ impl Interp {
     }
 
     /// Calls a class method of a built-in class or library.
-    fn library_method(
+    fn call_library_method(
         &mut self,
         class: &Rc<Class>,
         label: &str,
@@ -323,36 +323,36 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
         match label {
-            "JSON" => return stdlib::json::class_method(self, name, args),
-            "YAML" | "Psych" => return stdlib::yaml::class_method(self, name, args),
-            "Base64" => return stdlib::base64::class_method(self, name, args),
-            "IPAddr" => return stdlib::ipaddr::class_method(self, class, name, args),
+            "JSON" => return stdlib::json::call_class_method(self, name, args),
+            "YAML" | "Psych" => return stdlib::yaml::call_class_method(self, name, args),
+            "Base64" => return stdlib::base64::call_class_method(self, name, args),
+            "IPAddr" => return stdlib::ipaddr::call_class_method(self, class, name, args),
             "URI" | "URI::Generic" | "URI::HTTP" | "URI::HTTPS" => {
-                return stdlib::uri::class_method(self, label, name, args);
+                return stdlib::uri::call_class_method(self, label, name, args);
             }
-            "Time" | "Date" | "DateTime" => return stdlib::time::class_method(self, label, name, args),
-            "Shellwords" => return stdlib::shellwords::class_method(self, name, args),
-            "ERB::Util" | "CGI" => return stdlib::escape::class_method(self, name, args),
-            "Math" => return self.math_method(name, args),
-            "Regexp" => return self.regexp_class_method(name, args, env),
+            "Time" | "Date" | "DateTime" => return stdlib::time::call_class_method(self, label, name, args),
+            "Shellwords" => return stdlib::shellwords::call_class_method(self, name, args),
+            "ERB::Util" | "CGI" => return stdlib::escape::call_class_method(self, name, args),
+            "Math" => return self.call_math_method(name, args),
+            "Regexp" => return self.call_regexp_class_method(name, args, env),
             "SecureRandom" | "Random" => {
                 return Err(self.unsupported_error(format!("{label}.{name}, whose result is random")));
             }
-            "File" => return stdlib::path::class_method(self, name, args),
+            "File" => return stdlib::path::call_class_method(self, name, args),
             "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {
                 return Err(
                     self.unsupported_error(format!("`{label}.{name}`, which reaches outside the template,"))
                 );
             }
             "OpenSSL::X509::Certificate" | "OpenSSL::X509::Name" | "OpenSSL::X509::Extension" => {
-                return stdlib::openssl::class_method(self, class, name, args);
+                return stdlib::openssl::call_class_method(self, class, name, args);
             }
             "StringIO" | "Zlib" | "Zlib::GzipReader" | "Zlib::Inflate" => {
-                return stdlib::string_io::class_method(self, class, name, args);
+                return stdlib::string_io::call_class_method(self, class, name, args);
             }
-            "OpenSSL::HMAC" => return stdlib::digest::hmac_method(self, name, args),
+            "OpenSSL::HMAC" => return stdlib::digest::call_hmac_method(self, name, args),
             _ if label.starts_with("Digest::") || label.starts_with("OpenSSL::Digest") => {
-                return stdlib::digest::class_method(self, class, name, args);
+                return stdlib::digest::call_class_method(self, class, name, args);
             }
             _ => {}
         }
@@ -396,7 +396,7 @@ impl Interp {
             ("Hash", "[]") => match args.list.as_slice() {
                 [Value::Hash(other)] => Value::hash(RHash::from_pairs(other.pairs())),
                 [list @ Value::Array(_)] => {
-                    return self.enumerable_method(list, "to_h", &Args::default());
+                    return self.call_enumerable_method(list, "to_h", &Args::default());
                 }
                 list => {
                     if list.len() % 2 == 1 {
@@ -410,27 +410,27 @@ impl Interp {
             ("Range", "new") => {
                 let (begin, end) = (self.arg(args, 0)?, self.arg(args, 1)?);
                 let excludes_end = args.get(2).is_some_and(Value::is_truthy);
-                self.range(begin, end, excludes_end)?
+                self.create_range(begin, end, excludes_end)?
             }
-            ("Struct", "new") => self.new_struct_class(class, args)?,
+            ("Struct", "new") => self.create_struct_class(class, args)?,
             ("Class", "new") => {
                 let superclass = match args.get(0) {
                     Some(Value::Class(superclass)) => Rc::clone(superclass),
-                    None => self.class("Object"),
+                    None => self.load_class("Object"),
                     Some(_) => return self.raise_type_error("superclass must be a Class"),
                 };
                 let new_class = Class::new(None, Some(superclass), false, None);
-                self.fill_class(&new_class, args)?
+                self.run_class_block(&new_class, args)?
             }
             ("Module", "new") => {
                 let new_class = Class::new(None, None, true, None);
-                self.fill_class(&new_class, args)?
+                self.run_class_block(&new_class, args)?
             }
             ("Proc", "new") => match &args.block {
                 Some(block) => block.clone(),
                 None => return self.raise_argument_error("tried to create Proc object without a block"),
             },
-            ("Set", "[]") => self.new_set(args.list.clone()),
+            ("Set", "[]") => self.create_set(args.list.clone()),
             ("Integer", "sqrt") => {
                 let value = match self.arg(args, 0)? {
                     big @ Value::Big(_) => to_big(&big),
@@ -440,7 +440,7 @@ impl Interp {
                     return Err(self
                         .ruby_error("Math::DomainError", "Numerical argument is out of domain - \"isqrt\""));
                 }
-                Value::big(value.sqrt())
+                Value::integer(value.sqrt())
             }
             ("Enumerator", "new") => return Err(self.unsupported_error("Enumerator.new")),
             ("Kernel", _) => {
@@ -459,7 +459,7 @@ impl Interp {
     }
 
     /// Runs the block of `Class.new` or `Module.new` as the body of the new class.
-    fn fill_class(&mut self, new_class: &Rc<Class>, args: &Args) -> EvalResult<Value> {
+    fn run_class_block(&mut self, new_class: &Rc<Class>, args: &Args) -> EvalResult<Value> {
         let value = Value::Class(Rc::clone(new_class));
         if let Some(Value::Proc(block)) = &args.block {
             let args = Args::new(vec![value.clone()]);

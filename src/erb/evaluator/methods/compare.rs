@@ -5,13 +5,13 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Value};
 
-impl Interp {
+impl Interpreter {
     /// Returns true if `a == b`.
-    pub(crate) fn equal(&mut self, a: &Value, b: &Value) -> EvalResult<bool> {
+    pub(crate) fn are_equal(&mut self, a: &Value, b: &Value) -> EvalResult<bool> {
         self.step(1)?;
         self.check_depth()?;
         Ok(match (a, b) {
@@ -31,7 +31,7 @@ impl Interp {
                     return Ok(false);
                 }
                 for (x, y) in x.to_vec().iter().zip(&y.to_vec()) {
-                    if !self.equal(x, y)? {
+                    if !self.are_equal(x, y)? {
                         return Ok(false);
                     }
                 }
@@ -46,7 +46,7 @@ impl Interp {
                 }
                 for (key, value) in x.pairs() {
                     match y.get(&key) {
-                        Some(other) if self.equal(&value, &other)? => {}
+                        Some(other) if self.are_equal(&value, &other)? => {}
                         _ => return Ok(false),
                     }
                 }
@@ -54,8 +54,8 @@ impl Interp {
             }
             (Value::Range(x), Value::Range(y)) => {
                 x.excludes_end == y.excludes_end
-                    && self.equal(&x.begin, &y.begin)?
-                    && self.equal(&x.end, &y.end)?
+                    && self.are_equal(&x.begin, &y.begin)?
+                    && self.are_equal(&x.end, &y.end)?
             }
             (Value::Regexp(x), Value::Regexp(y)) => x.source == y.source && x.options == y.options,
             (Value::Object(x), _) => {
@@ -63,7 +63,7 @@ impl Interp {
                     let result = self.invoke(&method, a, Args::new(vec![b.clone()]))?;
                     return Ok(result.is_truthy());
                 }
-                if a.same(b) {
+                if a.is_same(b) {
                     return Ok(true);
                 }
                 if let Value::Object(y) = b {
@@ -77,10 +77,10 @@ impl Interp {
                                 p.len() == q.len() && p.pairs().iter().all(|(key, _)| q.get(key).is_some())
                             );
                         }
-                        (Data::Address(p), Data::Address(q)) => return Ok(p.same_host(q)),
+                        (Data::Address(p), Data::Address(q)) => return Ok(p.has_same_host(q)),
                         (Data::DistinguishedName(p), Data::DistinguishedName(q)) => return Ok(p == q),
                         (Data::Certificate(p), Data::Certificate(q)) => return Ok(p == q),
-                        (Data::Uri(p), Data::Uri(q)) => return Ok(p.same(q)),
+                        (Data::Uri(p), Data::Uri(q)) => return Ok(p.is_same(q)),
                         (Data::Time(p), Data::Time(q)) => return Ok(p.nanos() == q.nanos()),
                         (Data::Exception(p), Data::Exception(q)) => {
                             Some((vec![p.message.clone()], vec![q.message.clone()]))
@@ -89,7 +89,7 @@ impl Interp {
                     };
                     if let Some((p, q)) = fields {
                         return Ok(Rc::ptr_eq(&x.class, &y.class)
-                            && self.equal(&Value::array(p), &Value::array(q))?);
+                            && self.are_equal(&Value::array(p), &Value::array(q))?);
                     }
                 }
                 if matches!(&*x.data.borrow(), Data::Address(_)) {
@@ -100,7 +100,7 @@ impl Interp {
                 }
                 false
             }
-            _ => a.same(b),
+            _ => a.is_same(b),
         })
     }
 
@@ -146,7 +146,7 @@ impl Interp {
                 if matches!(&*x.data.borrow(), Data::Address(_)) {
                     return stdlib::ipaddr::compare(self, x, b);
                 }
-                a.same(b).then_some(Ordering::Equal)
+                a.is_same(b).then_some(Ordering::Equal)
             }
             (Value::Class(x), Value::Class(y)) => {
                 if Rc::ptr_eq(x, y) {
@@ -159,24 +159,24 @@ impl Interp {
                     None
                 }
             }
-            _ => self.equal(a, b)?.then_some(Ordering::Equal),
+            _ => self.are_equal(a, b)?.then_some(Ordering::Equal),
         })
     }
 
     /// Compares two values for `sort`, `max` and the like. Raises `ArgumentError` if they cannot be compared.
-    pub(crate) fn order(&mut self, a: &Value, b: &Value) -> EvalResult<Ordering> {
+    pub(crate) fn compare_or_raise(&mut self, a: &Value, b: &Value) -> EvalResult<Ordering> {
         match self.compare(a, b)? {
             Some(ordering) => Ok(ordering),
             None => {
                 let left = self.class_of(a).label();
-                let right = self.compared_with(b)?;
+                let right = self.comparison_text(b)?;
                 self.raise_argument_error(format!("comparison of {left} with {right} failed"))
             }
         }
     }
 
     /// Returns the text that an error shows for the right side of a comparison.
-    pub(crate) fn compared_with(&mut self, value: &Value) -> EvalResult<String> {
+    pub(crate) fn comparison_text(&mut self, value: &Value) -> EvalResult<String> {
         match value {
             Value::Nil | Value::Bool(_) | Value::Int(_) | Value::Float(_) => self.inspect(value),
             other => Ok(self.class_of(other).label()),
@@ -185,7 +185,7 @@ impl Interp {
 
     /// Returns true if `pattern === value`, as `case` tests it. A regular expression stores its match in
     /// `env`.
-    pub(crate) fn case_equal(
+    pub(crate) fn is_case_equal(
         &mut self,
         pattern: &Value,
         value: &Value,
@@ -213,7 +213,7 @@ impl Interp {
                         return Ok(false);
                     }
                 };
-                let match_data = self.regexp_match(regexp, &text, 0)?;
+                let match_data = self.find_match(regexp, &text, 0)?;
                 let is_hit = match_data.is_some();
                 if let Some(env) = env {
                     self.set_last_match(match_data, env);
@@ -234,9 +234,9 @@ impl Interp {
                 if matches!(&*object.data.borrow(), Data::Address(_)) {
                     return stdlib::ipaddr::includes(self, object, value);
                 }
-                self.equal(pattern, value)
+                self.are_equal(pattern, value)
             }
-            _ => self.equal(pattern, value),
+            _ => self.are_equal(pattern, value),
         }
     }
 
@@ -254,7 +254,7 @@ impl Interp {
     }
 
     /// Calls a method of Comparable, which uses `<=>`.
-    pub(crate) fn comparable_method(
+    pub(crate) fn call_comparable_method(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -262,14 +262,14 @@ impl Interp {
     ) -> EvalResult<Option<Value>> {
         let other = args.get(0).cloned().unwrap_or(Value::Nil);
         Ok(Some(Value::Bool(match name {
-            "<" => self.order(receiver, &other)? == Ordering::Less,
-            "<=" => self.order(receiver, &other)? != Ordering::Greater,
-            ">" => self.order(receiver, &other)? == Ordering::Greater,
-            ">=" => self.order(receiver, &other)? != Ordering::Less,
+            "<" => self.compare_or_raise(receiver, &other)? == Ordering::Less,
+            "<=" => self.compare_or_raise(receiver, &other)? != Ordering::Greater,
+            ">" => self.compare_or_raise(receiver, &other)? == Ordering::Greater,
+            ">=" => self.compare_or_raise(receiver, &other)? != Ordering::Less,
             "between?" => {
                 let high = self.arg(args, 1)?;
-                self.order(receiver, &other)? != Ordering::Less
-                    && self.order(receiver, &high)? != Ordering::Greater
+                self.compare_or_raise(receiver, &other)? != Ordering::Less
+                    && self.compare_or_raise(receiver, &high)? != Ordering::Greater
             }
             "clamp" => return self.clamp(receiver, args).map(Some),
             _ => return Ok(None),
@@ -285,13 +285,13 @@ impl Interp {
             Some(Value::Range(range)) => (range.begin.clone(), range.end.clone()),
             _ => (self.arg(args, 0)?, self.arg(args, 1)?),
         };
-        if !low.is_nil() && !high.is_nil() && self.order(&low, &high)? == Ordering::Greater {
+        if !low.is_nil() && !high.is_nil() && self.compare_or_raise(&low, &high)? == Ordering::Greater {
             return self.raise_argument_error("min argument must be smaller than max argument");
         }
-        if !low.is_nil() && self.order(receiver, &low)? == Ordering::Less {
+        if !low.is_nil() && self.compare_or_raise(receiver, &low)? == Ordering::Less {
             return Ok(low);
         }
-        if !high.is_nil() && self.order(receiver, &high)? == Ordering::Greater {
+        if !high.is_nil() && self.compare_or_raise(receiver, &high)? == Ordering::Greater {
             return Ok(high);
         }
         Ok(receiver.clone())
@@ -301,7 +301,7 @@ impl Interp {
     pub(crate) fn sort_with(
         &mut self,
         items: Vec<Value>,
-        mut order: impl FnMut(&mut Interp, &Value, &Value) -> EvalResult<Ordering>,
+        mut order: impl FnMut(&mut Interpreter, &Value, &Value) -> EvalResult<Ordering>,
     ) -> EvalResult<Vec<Value>> {
         // A merge sort that stops at the first error.
         let mut runs: Vec<Vec<Value>> = items.into_iter().map(|item| vec![item]).collect();

@@ -2,28 +2,28 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of the evaluation context, such as `p`. Returns `None` if the context does not have it.
-    pub(super) fn context_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    pub(super) fn call_context_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
-            "p" => self.property(args)?,
-            "if_p" => self.if_property(args)?,
+            "p" => self.read_property(args)?,
+            "if_p" => self.run_if_property(args)?,
             // The context has no links, so none is ever found.
             "if_link" => Value::Bool(false),
             "spec" => {
                 if self.spec.is_nil() {
                     let spec = Value::from_json(&self.context.spec().clone());
-                    self.spec = self.wrap(&spec)?;
+                    self.spec = self.wrap_hashes(&spec)?;
                 }
                 self.spec.clone()
             }
             "properties" => {
                 if self.properties.is_nil() {
                     let raw = self.properties_hash();
-                    self.properties = self.wrap(&raw)?;
+                    self.properties = self.wrap_hashes(&raw)?;
                 }
                 self.properties.clone()
             }
@@ -31,8 +31,8 @@ impl Interp {
             "name" => self.context.job_name().map_or(Value::Nil, Value::str),
             "index" => self.context.spec().get("index").map_or(Value::Nil, Value::from_json),
             "get_binding" => {
-                let class = self.class("Binding");
-                self.object(class, Data::Plain)
+                let class = self.load_class("Binding");
+                self.create_object(class, Data::Plain)
             }
             _ => return Ok(None),
         }))
@@ -47,7 +47,7 @@ impl Interp {
     }
 
     /// Returns the value of a property by its dotted name, or nil if it has none.
-    fn lookup(&mut self, name: &Value) -> EvalResult<Value> {
+    fn look_up_property(&mut self, name: &Value) -> EvalResult<Value> {
         let Value::Str(text) = name else {
             let description = self.describe_receiver(name)?;
             let text = format!("undefined method `split' for {description}");
@@ -68,14 +68,14 @@ impl Interp {
     }
 
     /// Implements `p(names, default)`.
-    fn property(&mut self, args: &Args) -> EvalResult<Value> {
+    fn read_property(&mut self, args: &Args) -> EvalResult<Value> {
         let names = match args.get(0) {
             None | Some(Value::Nil) => Vec::new(),
             Some(Value::Array(names)) => names.to_vec(),
             Some(other) => vec![other.clone()],
         };
         for name in &names {
-            let value = self.lookup(name)?;
+            let value = self.look_up_property(name)?;
             if !value.is_nil() {
                 return Ok(value);
             }
@@ -98,41 +98,41 @@ impl Interp {
         Err(error)
     }
 
-    /// Implements `if_p`. Returns the object that runs an `else` block if a property has no value.
-    fn if_property(&mut self, args: &Args) -> EvalResult<Value> {
+    /// Implements `if_p`. Returns the object on which the template calls `else`.
+    fn run_if_property(&mut self, args: &Args) -> EvalResult<Value> {
         let mut values = Vec::new();
         for name in &args.list {
-            let value = self.lookup(name)?;
+            let value = self.look_up_property(name)?;
             if value.is_nil() {
-                let class = self.class("TemplateEvaluationContext::ActiveElseBlock");
-                return Ok(self.object(class, Data::Else { is_active: true }));
+                let class = self.load_class("TemplateEvaluationContext::ActiveElseBlock");
+                return Ok(self.create_object(class, Data::ElseBlock { is_active: true }));
             }
             values.push(value);
         }
-        let block = self.block(args)?;
+        let block = self.block_arg(args)?;
         self.yield_to(&block, values)?;
-        let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
-        Ok(self.object(class, Data::Else { is_active: false }))
+        let class = self.load_class("TemplateEvaluationContext::InactiveElseBlock");
+        Ok(self.create_object(class, Data::ElseBlock { is_active: false }))
     }
 
     /// Calls `else` or `else_if_p` on the result of `if_p`.
-    pub(super) fn else_method(
+    pub(super) fn call_else_block_method(
         &mut self,
         object: &Rc<Object>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let Data::Else { is_active } = *object.data.borrow() else { return Ok(None) };
+        let Data::ElseBlock { is_active } = *object.data.borrow() else { return Ok(None) };
         Ok(Some(match name {
             "else" if is_active => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 self.yield_to(&block, Vec::new())?
             }
             "else" => Value::Nil,
-            "else_if_p" if is_active => self.if_property(args)?,
+            "else_if_p" if is_active => self.run_if_property(args)?,
             "else_if_p" => {
-                let class = self.class("TemplateEvaluationContext::InactiveElseBlock");
-                self.object(class, Data::Else { is_active: false })
+                let class = self.load_class("TemplateEvaluationContext::InactiveElseBlock");
+                self.create_object(class, Data::ElseBlock { is_active: false })
             }
             _ => return Ok(None),
         }))

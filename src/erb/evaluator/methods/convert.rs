@@ -1,9 +1,9 @@
 //! Conversion of arguments to the types that methods take, with Ruby's errors.
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
-impl Interp {
+impl Interpreter {
     /// Raises `ArgumentError` unless the number of arguments is in range. Keywords count as one argument.
     pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> EvalResult<()> {
         let count = args.len();
@@ -38,11 +38,11 @@ impl Interp {
         match value {
             Value::Str(text) if text.has_bytes() => Err(self.unsupported_error("text that is not UTF-8")),
             Value::Str(text) => Ok(text.get().clone()),
-            Value::Object(_) if self.responds(value, "to_str") => {
+            Value::Object(_) if self.responds_to(value, "to_str") => {
                 let text = self.call(value, "to_str", Vec::new())?;
                 self.text_of(&text)
             }
-            other => self.raise_no_conversion(other, "String"),
+            other => self.raise_conversion_error(other, "String"),
         }
     }
 
@@ -71,15 +71,15 @@ impl Interp {
             }
             Value::Big(_) => Err(self.ruby_error("RangeError", "bignum too big to convert into `long'")),
             Value::Nil => self.raise_type_error("no implicit conversion from nil to integer"),
-            other => self.raise_no_conversion(other, "Integer"),
+            other => self.raise_conversion_error(other, "Integer"),
         }
     }
 
     /// Returns an index, a position or a number of elements. Numbers beyond any length are clamped to ±2⁶²,
     /// so that sums with a length do not overflow.
     pub(crate) fn index_arg(&mut self, value: &Value) -> EvalResult<i64> {
-        const FARTHEST: i64 = 1 << 62;
-        Ok(self.int_arg(value)?.clamp(-FARTHEST, FARTHEST))
+        const MAX_POSITION: i64 = 1 << 62;
+        Ok(self.int_arg(value)?.clamp(-MAX_POSITION, MAX_POSITION))
     }
 
     /// Returns a number of elements. A negative one raises `ArgumentError`.
@@ -110,7 +110,7 @@ impl Interp {
     }
 
     /// Checks a radix: 2 to 36, or 0 to use the prefix of the digits. Other numbers raise `ArgumentError`.
-    pub(crate) fn radix(&mut self, radix: i64) -> EvalResult<u32> {
+    pub(crate) fn check_radix(&mut self, radix: i64) -> EvalResult<u32> {
         match u32::try_from(radix) {
             Ok(radix @ (0 | 2..=36)) => Ok(radix),
             _ => self.raise_argument_error(format!("invalid radix {radix}")),
@@ -121,16 +121,16 @@ impl Interp {
     pub(crate) fn array_arg(&mut self, value: &Value) -> EvalResult<Vec<Value>> {
         match value {
             Value::Array(array) => Ok(array.to_vec()),
-            Value::Object(_) if self.responds(value, "to_ary") => {
+            Value::Object(_) if self.responds_to(value, "to_ary") => {
                 let list = self.call(value, "to_ary", Vec::new())?;
                 self.splat(&list)
             }
-            other => self.raise_no_conversion(other, "Array"),
+            other => self.raise_conversion_error(other, "Array"),
         }
     }
 
     /// Returns the block of a call, or raises `LocalJumpError` if it is missing.
-    pub(crate) fn block(&mut self, args: &Args) -> EvalResult<Value> {
+    pub(crate) fn block_arg(&mut self, args: &Args) -> EvalResult<Value> {
         match &args.block {
             Some(block) => Ok(block.clone()),
             None => Err(self.ruby_error("LocalJumpError", "no block given (yield)")),

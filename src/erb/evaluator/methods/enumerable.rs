@@ -5,16 +5,16 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::enumerable_fold::{first, second};
-use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::meter::Charge;
 use crate::evaluator::value::{Data, RHash, VALUE_BYTES, Value};
 
-impl Interp {
+impl Interpreter {
     /// Visits the elements of a collection until `visit` breaks. Other values raise `TypeError`.
     pub(crate) fn each(
         &mut self,
         receiver: &Value,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+        visit: &mut dyn FnMut(&mut Interpreter, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         match receiver {
             Value::Array(array) => {
@@ -74,7 +74,7 @@ impl Interp {
     fn each_by_method(
         &mut self,
         receiver: &Value,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+        visit: &mut dyn FnMut(&mut Interpreter, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         // A block must own its data, so all elements are collected before the first visit. The limits end an
         // endless iteration.
@@ -82,8 +82,8 @@ impl Interp {
         let sink = Rc::clone(&values);
         let charge = Rc::new(Charge::default());
         let block_charge = Rc::clone(&charge);
-        let block = Value::native(move |interp, args| {
-            interp.step(1)?;
+        let block = Value::native_block(move |interpreter, args| {
+            interpreter.step(1)?;
             block_charge.grow(2 * VALUE_BYTES);
             let mut args = args;
             let value = if args.len() == 1 { args.swap_remove(0) } else { Value::array(args) };
@@ -122,8 +122,8 @@ impl Interp {
             return Ok(array.to_vec());
         }
         let mut items = Vec::new();
-        self.each(receiver, &mut |interp, item| {
-            interp.use_scratch(2 * VALUE_BYTES)?;
+        self.each(receiver, &mut |interpreter, item| {
+            interpreter.use_scratch(2 * VALUE_BYTES)?;
             items.push(item);
             Ok(ControlFlow::Continue(()))
         })?;
@@ -131,18 +131,18 @@ impl Interp {
     }
 
     /// Calls a method of Enumerable.
-    pub(crate) fn enumerable_method(
+    pub(crate) fn call_enumerable_method(
         &mut self,
         receiver: &Value,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        if let Some(value) = self.enumerable_search(receiver, name, args)? {
+        if let Some(value) = self.call_enumerable_search(receiver, name, args)? {
             return Ok(Some(value));
         }
         let block = args.block.as_ref();
         // Methods that return an enumerator when they are called without a block.
-        const ENUMERATING: &[&str] = &[
+        const ENUMERATOR_METHODS: &[&str] = &[
             "map",
             "collect",
             "flat_map",
@@ -166,26 +166,26 @@ impl Interp {
             "chunk",
             "find_all",
         ];
-        if block.is_none() && ENUMERATING.contains(&name) {
+        if block.is_none() && ENUMERATOR_METHODS.contains(&name) {
             if matches!(name, "each_with_index" | "reverse_each") && !args.is_empty() {
                 return Err(self.unsupported_error(format!("{name} with arguments")));
             }
-            return self.enumerator(receiver, name, args.list.clone()).map(Some);
+            return self.create_enumerator(receiver, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
             "to_a" | "entries" | "force" => Value::array(self.collect(receiver)?),
             "map" | "collect" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut out = Vec::new();
-                self.each(receiver, &mut |interp, item| {
-                    interp.use_scratch(2 * VALUE_BYTES)?;
-                    out.push(interp.yield_one(&block, item)?);
+                self.each(receiver, &mut |interpreter, item| {
+                    interpreter.use_scratch(2 * VALUE_BYTES)?;
+                    out.push(interpreter.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
                 })?;
                 Value::array(out)
             }
             "flat_map" | "collect_concat" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut out = Vec::new();
                 for item in self.collect(receiver)? {
                     match self.yield_one(&block, item)? {
@@ -202,7 +202,7 @@ impl Interp {
                 Value::array(out)
             }
             "select" | "filter" | "find_all" | "reject" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut out = Vec::new();
                 for item in self.collect(receiver)? {
                     if self.yield_one(&block, item.clone())?.is_truthy() == (name != "reject") {
@@ -212,7 +212,7 @@ impl Interp {
                 Value::array(out)
             }
             "filter_map" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut out = Vec::new();
                 for item in self.collect(receiver)? {
                     let value = self.yield_one(&block, item)?;
@@ -223,7 +223,7 @@ impl Interp {
                 Value::array(out)
             }
             "each_entry" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for item in self.collect(receiver)? {
                     self.yield_one(&block, item)?;
                 }
@@ -233,16 +233,16 @@ impl Interp {
                 return Err(self.unsupported_error(format!("{name} with arguments")));
             }
             "each_with_index" | "each_with_object" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let object = args.get(0).cloned();
                 let mut index = 0;
-                self.each(receiver, &mut |interp, item| {
+                self.each(receiver, &mut |interpreter, item| {
                     let second = match &object {
                         Some(object) if name == "each_with_object" => object.clone(),
                         _ => Value::Int(index),
                     };
                     index += 1;
-                    interp.yield_to(&block, vec![item, second])?;
+                    interpreter.yield_to(&block, vec![item, second])?;
                     Ok(ControlFlow::Continue(()))
                 })?;
                 match object {
@@ -251,7 +251,7 @@ impl Interp {
                 }
             }
             "reverse_each" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for item in self.collect(receiver)?.into_iter().rev() {
                     self.yield_one(&block, item)?;
                 }
@@ -260,10 +260,10 @@ impl Interp {
             "each_slice" | "each_cons" => {
                 let size = self.int_or(args, 0, 0)?;
                 if size <= 0 {
-                    let what = if name == "each_slice" { "slice" } else { "" };
-                    return self.raise_argument_error(format!("invalid {what} size").replace("  ", " "));
+                    let unit = if name == "each_slice" { "slice" } else { "" };
+                    return self.raise_argument_error(format!("invalid {unit} size").replace("  ", " "));
                 }
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let items = self.collect(receiver)?;
                 let size = size as usize;
                 if name == "each_slice" {
@@ -280,7 +280,7 @@ impl Interp {
             "inject" | "reduce" => self.inject(receiver, args)?,
             "sum" => self.sum(receiver, args)?,
             "group_by" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let groups = RHash::default();
                 for item in self.collect(receiver)? {
                     let key = self.yield_one(&block, item.clone())?;
@@ -292,7 +292,7 @@ impl Interp {
                 Value::hash(groups)
             }
             "partition" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for item in self.collect(receiver)? {
                     let is_match = self.yield_one(&block, item.clone())?.is_truthy();
@@ -317,14 +317,15 @@ impl Interp {
                 Value::array(self.sort_values(items, block)?)
             }
             "sort_by" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut keyed_items = Vec::new();
                 for item in self.collect(receiver)? {
                     let key = self.yield_one(&block, item.clone())?;
                     keyed_items.push(Value::array(vec![key, item]));
                 }
-                let sorted_pairs =
-                    self.sort_with(keyed_items, |interp, a, b| interp.order(&first(a), &first(b)))?;
+                let sorted_pairs = self.sort_with(keyed_items, |interpreter, a, b| {
+                    interpreter.compare_or_raise(&first(a), &first(b))
+                })?;
                 Value::array(sorted_pairs.iter().map(second).collect())
             }
             "min" | "max" | "min_by" | "max_by" | "minmax" | "minmax_by" => {
@@ -359,7 +360,7 @@ impl Interp {
             }
             "uniq" => {
                 let items = self.collect(receiver)?;
-                Value::array(self.unique(items, block)?)
+                Value::array(self.remove_duplicates(items, block)?)
             }
             "to_h" => {
                 let hash = RHash::default();
@@ -401,14 +402,14 @@ impl Interp {
                         *item = self.yield_one(block, item.clone())?;
                     }
                 }
-                self.new_set(items)
+                self.create_set(items)
             }
             "each_index" => return Ok(None),
             "chunk_while" | "slice_when" if block.is_none() => {
                 return self.raise_argument_error("wrong number of arguments (given 0, expected 1)");
             }
             "chunk_while" | "slice_when" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let mut chunks: Vec<Value> = Vec::new();
                 let mut chunk: Vec<Value> = Vec::new();
                 for item in self.collect(receiver)? {
@@ -424,9 +425,9 @@ impl Interp {
                     chunks.push(Value::array(chunk));
                 }
                 let list = Value::array(chunks);
-                self.enumerator(&list, "each", Vec::new())?
+                self.create_enumerator(&list, "each", Vec::new())?
             }
-            "lazy" => self.lazy(receiver)?,
+            "lazy" => self.create_lazy_enumerator(receiver)?,
             _ => return Ok(None),
         }))
     }

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use super::compare::{is_number, to_f64};
-use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{Key, RHash, Value};
 
-impl Interp {
+impl Interpreter {
     /// Implements `inject` and `reduce`.
     pub(super) fn inject(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let (mut total, operator) = match (args.list.as_slice(), &args.block) {
@@ -66,16 +66,16 @@ impl Interp {
     /// Sorts by a block, or by `<=>` without one.
     pub(crate) fn sort_values(&mut self, items: Vec<Value>, block: Option<&Value>) -> EvalResult<Vec<Value>> {
         match block {
-            None => self.sort_with(items, |interp, a, b| interp.order(a, b)),
+            None => self.sort_with(items, |interpreter, a, b| interpreter.compare_or_raise(a, b)),
             Some(block) => {
                 let block = block.clone();
-                self.sort_with(items, move |interp, a, b| interp.block_order(&block, a, b))
+                self.sort_with(items, move |interpreter, a, b| interpreter.compare_with_block(&block, a, b))
             }
         }
     }
 
     /// Compares two values by a block. Raises `ArgumentError` if the block returns nil.
-    pub(super) fn block_order(&mut self, block: &Value, a: &Value, b: &Value) -> EvalResult<Ordering> {
+    pub(super) fn compare_with_block(&mut self, block: &Value, a: &Value, b: &Value) -> EvalResult<Ordering> {
         match self.yield_to(block, vec![a.clone(), b.clone()])? {
             Value::Nil => {
                 let (left, right) = (self.class_of(a).label(), self.class_of(b).label());
@@ -87,7 +87,11 @@ impl Interp {
     }
 
     /// Removes repeated items. With a block, items are equal if the block returns equal values.
-    pub(crate) fn unique(&mut self, items: Vec<Value>, block: Option<&Value>) -> EvalResult<Vec<Value>> {
+    pub(crate) fn remove_duplicates(
+        &mut self,
+        items: Vec<Value>,
+        block: Option<&Value>,
+    ) -> EvalResult<Vec<Value>> {
         let earlier_keys = RHash::default();
         let mut out = Vec::new();
         for item in items {
@@ -125,18 +129,18 @@ impl Interp {
             };
             keyed_items.push((key, item));
         }
-        let order = |interp: &mut Interp, a: &Value, b: &Value| -> EvalResult<Ordering> {
+        let order = |interpreter: &mut Interpreter, a: &Value, b: &Value| -> EvalResult<Ordering> {
             match &block {
-                Some(block) if !is_by_key => interp.block_order(block, a, b),
-                _ => interp.order(a, b),
+                Some(block) if !is_by_key => interpreter.compare_with_block(block, a, b),
+                _ => interpreter.compare_or_raise(a, b),
             }
         };
         if let Some(count) = count {
             let count = count as usize;
             let selects = count < keyed_items.len();
             let pairs = keyed_items.into_iter().map(|(key, item)| Value::array(vec![key, item])).collect();
-            let mut sorted_pairs = self.sort_with(pairs, |interp, a, b| {
-                let ordering = order(interp, &first(a), &first(b));
+            let mut sorted_pairs = self.sort_with(pairs, |interpreter, a, b| {
+                let ordering = order(interpreter, &first(a), &first(b));
                 let is_unclear = match &ordering {
                     Ok(order) => *order == Ordering::Equal && !is_alike(&second(a), &second(b)),
                     Err(flow) => matches!(flow, Flow::Raise(_)),
@@ -144,7 +148,7 @@ impl Interp {
                 // Ruby compares only some of the items, in the order of its quicksort.
                 if selects && is_unclear {
                     let text = format!("{name} with a number, and items that are equal or not comparable");
-                    return Err(interp.unsupported_error(text));
+                    return Err(interpreter.unsupported_error(text));
                 }
                 ordering
             })?;
@@ -187,25 +191,26 @@ impl Interp {
 
 /// Returns true if a template cannot tell two items apart by their text.
 fn is_alike(one: &Value, other: &Value) -> bool {
-    one.same(other) || matches!(one, Value::Str(_)) && Key(one.clone()) == Key(other.clone())
+    one.is_same(other) || matches!(one, Value::Str(_)) && Key(one.clone()) == Key(other.clone())
 }
 
 /// Adds a float to a sum and its compensation.
-fn add_float((sum, compensation): &mut (f64, f64), next: f64) {
+fn add_float((sum, compensation): &mut (f64, f64), float: f64) {
     if sum.is_nan() {
         return;
     }
-    if next.is_nan() || next.is_infinite() {
-        let are_opposite = sum.is_infinite() && sum.is_sign_negative() != next.is_sign_negative();
-        *sum = if are_opposite { f64::NAN } else { next };
+    if float.is_nan() || float.is_infinite() {
+        let are_opposite = sum.is_infinite() && sum.is_sign_negative() != float.is_sign_negative();
+        *sum = if are_opposite { f64::NAN } else { float };
         return;
     }
     if sum.is_infinite() {
         return;
     }
-    let new = *sum + next;
-    *compensation += if sum.abs() >= next.abs() { (*sum - new) + next } else { (next - new) + *sum };
-    *sum = new;
+    let new_sum = *sum + float;
+    *compensation +=
+        if sum.abs() >= float.abs() { (*sum - new_sum) + float } else { (float - new_sum) + *sum };
+    *sum = new_sum;
 }
 
 pub(super) fn first(pair: &Value) -> Value {

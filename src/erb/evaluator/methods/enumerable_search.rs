@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{ProcKind, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Enumerable that searches, counts or takes parts. Returns `None` for any other.
-    pub(super) fn enumerable_search(
+    pub(super) fn call_enumerable_search(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -19,22 +19,22 @@ impl Interp {
             "include?" | "member?" => {
                 let item_to_find = self.arg(args, 0)?;
                 let mut is_included = false;
-                self.each(receiver, &mut |interp, item| {
-                    is_included = interp.equal(&item, &item_to_find)?;
+                self.each(receiver, &mut |interpreter, item| {
+                    is_included = interpreter.are_equal(&item, &item_to_find)?;
                     Ok(if is_included { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })?;
                 Value::Bool(is_included)
             }
             "find" | "detect" | "find_index" => {
                 if block.is_none() && (args.is_empty() || name != "find_index") {
-                    return self.enumerator(receiver, name, args.list.clone()).map(Some);
+                    return self.create_enumerator(receiver, name, args.list.clone()).map(Some);
                 }
                 let mut first_match = None;
                 let mut index = 0;
-                self.each(receiver, &mut |interp, item| {
+                self.each(receiver, &mut |interpreter, item| {
                     let is_match = match (block, args.get(0)) {
-                        (_, Some(target)) if name == "find_index" => interp.equal(&item, target)?,
-                        (Some(block), _) => interp.yield_one(block, item.clone())?.is_truthy(),
+                        (_, Some(target)) if name == "find_index" => interpreter.are_equal(&item, target)?,
+                        (Some(block), _) => interpreter.yield_one(block, item.clone())?.is_truthy(),
                         _ => false,
                     };
                     if is_match {
@@ -55,10 +55,10 @@ impl Interp {
             "any?" | "all?" | "none?" | "one?" => {
                 let mut hits = 0;
                 let mut misses = 0;
-                self.each(receiver, &mut |interp, item| {
+                self.each(receiver, &mut |interpreter, item| {
                     let is_match = match (args.get(0), block) {
-                        (Some(pattern), _) => interp.case_equal(pattern, &item, None)?,
-                        (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
+                        (Some(pattern), _) => interpreter.is_case_equal(pattern, &item, None)?,
+                        (None, Some(block)) => interpreter.yield_one(block, item)?.is_truthy(),
                         (None, None) => item.is_truthy(),
                     };
                     if is_match {
@@ -82,10 +82,10 @@ impl Interp {
             }
             "count" => {
                 let mut count = 0;
-                self.each(receiver, &mut |interp, item| {
+                self.each(receiver, &mut |interpreter, item| {
                     let is_match = match (args.get(0), block) {
-                        (Some(target), _) => interp.equal(&item, target)?,
-                        (None, Some(block)) => interp.yield_one(block, item)?.is_truthy(),
+                        (Some(target), _) => interpreter.are_equal(&item, target)?,
+                        (None, Some(block)) => interpreter.yield_one(block, item)?.is_truthy(),
                         (None, None) => true,
                     };
                     count += i64::from(is_match);
@@ -126,21 +126,23 @@ impl Interp {
                 }
                 Value::array(self.collect(receiver)?.into_iter().skip(count as usize).collect())
             }
-            "take_while" | "drop_while" if block.is_none() => self.enumerator(receiver, name, Vec::new())?,
+            "take_while" | "drop_while" if block.is_none() => {
+                self.create_enumerator(receiver, name, Vec::new())?
+            }
             "take_while" | "drop_while" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let takes_while = name == "take_while";
                 let mut items = Vec::new();
                 let mut is_dropping = true;
-                self.each(receiver, &mut |interp, item| {
+                self.each(receiver, &mut |interpreter, item| {
                     if takes_while {
-                        if !interp.yield_one(&block, item.clone())?.is_truthy() {
+                        if !interpreter.yield_one(&block, item.clone())?.is_truthy() {
                             return Ok(ControlFlow::Break(()));
                         }
                         items.push(item);
                     } else {
                         if is_dropping {
-                            is_dropping = interp.yield_one(&block, item.clone())?.is_truthy();
+                            is_dropping = interpreter.yield_one(&block, item.clone())?.is_truthy();
                         }
                         if !is_dropping {
                             items.push(item);
@@ -162,7 +164,7 @@ impl Interp {
                     _ => None,
                 };
                 for item in self.collect(receiver)? {
-                    if self.case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
+                    if self.is_case_equal(&pattern, &item, env.as_ref())? == (name == "grep") {
                         items.push(match block {
                             Some(block) => self.yield_one(block, item)?,
                             None => item,
@@ -173,7 +175,7 @@ impl Interp {
             }
             "cycle" if block.is_none() => return Err(self.unsupported_error("cycle without a block")),
             "cycle" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let rounds = match args.get(0) {
                     Some(Value::Nil) | None => i64::MAX,
                     Some(count) => self.int_arg(&count.clone())?,

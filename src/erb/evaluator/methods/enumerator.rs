@@ -6,42 +6,42 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
-impl Interp {
+impl Interpreter {
     /// Creates an enumerator for a call without its block.
-    pub(crate) fn enumerator(
+    pub(crate) fn create_enumerator(
         &mut self,
         receiver: &Value,
         method: &str,
         args: Vec<Value>,
     ) -> EvalResult<Value> {
-        let class = self.class("Enumerator");
+        let class = self.load_class("Enumerator");
         let data =
             Data::Enumerator { receiver: receiver.clone(), method: Arc::from(method), args, is_lazy: false };
-        Ok(self.object(class, data))
+        Ok(self.create_object(class, data))
     }
 
     /// Creates a lazy enumerator. Its elements are computed eagerly, so an endless range is not supported.
-    pub(super) fn lazy(&mut self, receiver: &Value) -> EvalResult<Value> {
+    pub(super) fn create_lazy_enumerator(&mut self, receiver: &Value) -> EvalResult<Value> {
         if let Value::Range(range) = receiver
             && range.end.is_nil()
         {
             return Err(self.unsupported_error("an endless lazy enumerator"));
         }
-        let class = self.class("Enumerator::Lazy");
+        let class = self.load_class("Enumerator::Lazy");
         let data = Data::Enumerator {
             receiver: receiver.clone(),
             method: Arc::from("each"),
             args: Vec::new(),
             is_lazy: true,
         };
-        Ok(self.object(class, data))
+        Ok(self.create_object(class, data))
     }
 
     /// Calls a method of Enumerator. Returns `None` if Enumerator does not implement it.
-    pub(super) fn enumerator_method(
+    pub(super) fn call_enumerator_method(
         &mut self,
         object: &Rc<Object>,
         name: &str,
@@ -62,36 +62,36 @@ impl Interp {
                 if name == "each" {
                     return Ok(Some(enumerator));
                 }
-                self.enumerator(&enumerator, name, args.list.clone())?
+                self.create_enumerator(&enumerator, name, args.list.clone())?
             }
             "each" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 self.call_any(&receiver, &method, Args::with_block(call_args, block))?
             }
             "with_index" | "each_with_index" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let start = match args.get(0) {
                     Some(Value::Nil) | None => 0,
                     Some(start) if name == "with_index" => self.int_arg(&start.clone())?,
                     Some(_) => 0,
                 };
                 let index = Cell::new(start);
-                let counting = Value::native(move |interp, mut values| {
+                let counting = Value::native_block(move |interpreter, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
                     let position = index.get();
                     index.set(position + 1);
-                    interp.yield_to(&block, vec![value, Value::Int(position)])
+                    interpreter.yield_to(&block, vec![value, Value::Int(position)])
                 });
                 let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
-                if is_lazy { self.lazy(&result)? } else { result }
+                if is_lazy { self.create_lazy_enumerator(&result)? } else { result }
             }
             "with_object" | "each_with_object" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let memo = self.arg(args, 0)?;
                 let passed_memo = memo.clone();
-                let passing = Value::native(move |interp, mut values| {
+                let passing = Value::native_block(move |interpreter, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
-                    interp.yield_to(&block, vec![value, passed_memo.clone()])
+                    interpreter.yield_to(&block, vec![value, passed_memo.clone()])
                 });
                 self.call_any(&receiver, &method, Args::with_block(call_args, passing))?;
                 memo
@@ -124,7 +124,7 @@ impl Interp {
                     Value::Int(self.collect(&enumerator)?.len() as i64)
                 }
             }
-            "lazy" => self.lazy(&enumerator)?,
+            "lazy" => self.create_lazy_enumerator(&enumerator)?,
             "eager" | "force" | "to_a" | "first" if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 match name {
@@ -135,7 +135,7 @@ impl Interp {
             "inspect" | "to_s" => Value::str(self.inspect(&enumerator)?),
             _ if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
-                let result = match self.enumerable_method(&list, name, args)? {
+                let result = match self.call_enumerable_method(&list, name, args)? {
                     Some(result) => result,
                     None => return Ok(None),
                 };
@@ -146,12 +146,12 @@ impl Interp {
                             "to_a" | "force" | "partition" | "minmax" | "sort" | "sort_by" | "group_by"
                         ) =>
                     {
-                        self.lazy(&result)?
+                        self.create_lazy_enumerator(&result)?
                     }
                     _ => result,
                 }
             }
-            _ => return self.enumerable_method(&enumerator, name, args),
+            _ => return self.call_enumerable_method(&enumerator, name, args),
         }))
     }
 }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of an exception. Returns `None` if exceptions do not implement it.
-    pub(super) fn exception_method(
+    pub(super) fn call_exception_method(
         &mut self,
         object: &Rc<Object>,
         name: &str,
@@ -49,7 +49,7 @@ impl Interp {
                     return Ok(Some(Value::Object(Rc::clone(object))));
                 }
                 let message = self.arg(args, 0)?;
-                Value::Object(self.exception(Rc::clone(&object.class), message))
+                Value::Object(self.create_exception(Rc::clone(&object.class), message))
             }
             _ => return Ok(None),
         }))

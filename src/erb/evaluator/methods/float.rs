@@ -3,12 +3,12 @@
 use num_bigint::BigInt;
 
 use super::show::float_to_s;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
-impl Interp {
+impl Interpreter {
     /// Applies an operator to two floats. Operators that only integers have raise `NoMethodError`.
-    pub(super) fn float_operator(&mut self, a: f64, name: &str, b: f64) -> EvalResult<Value> {
+    pub(super) fn apply_float_operator(&mut self, a: f64, name: &str, b: f64) -> EvalResult<Value> {
         if b == 0.0 && matches!(name, "%" | "modulo" | "remainder") {
             return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
         }
@@ -67,14 +67,19 @@ impl Interp {
         if float.abs() < 9.2e18 {
             return Ok(Value::Int(float as i64));
         }
-        Ok(Value::big(BigInt::parse_bytes(format!("{float:.0}").as_bytes(), 10).unwrap_or_default()))
+        Ok(Value::integer(BigInt::parse_bytes(format!("{float:.0}").as_bytes(), 10).unwrap_or_default()))
     }
 
     /// Calls a method of Float. Returns `None` if Float does not implement it.
-    pub(super) fn float_method(&mut self, float: f64, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    pub(super) fn call_float_method(
+        &mut self,
+        float: f64,
+        name: &str,
+        args: &Args,
+    ) -> EvalResult<Option<Value>> {
         let receiver = Value::Float(float);
         if let Some(other) = args.get(0)
-            && let Some(value) = self.number_operator(&receiver, name, other)?
+            && let Some(value) = self.apply_number_operator(&receiver, name, other)?
         {
             return Ok(Some(value));
         }
@@ -105,12 +110,12 @@ impl Interp {
             "integer?" => Value::Bool(false),
             "real?" => Value::Bool(true),
             "eql?" => Value::Bool(matches!(self.arg(args, 0)?, Value::Float(other) if other == float)),
-            "between?" | "clamp" => return self.comparable_method(&receiver, name, args),
+            "between?" | "clamp" => return self.call_comparable_method(&receiver, name, args),
             "coerce" => {
                 let other = self.arg(args, 0)?;
-                Value::array(vec![self.float_of(&other)?, receiver])
+                Value::array(vec![self.convert_to_float(&other)?, receiver])
             }
-            "step" => self.number_step(&receiver, args)?,
+            "step" => self.step_number(&receiver, args)?,
             _ => return Ok(None),
         }))
     }

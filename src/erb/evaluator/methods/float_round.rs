@@ -6,7 +6,7 @@
 use num_bigint::BigInt;
 
 use super::show::float_to_s;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RHash, Value};
 
 /// The direction in which a value halfway between two results is rounded.
@@ -17,11 +17,11 @@ pub(super) enum Half {
     Down,
 }
 
-impl Interp {
+impl Interpreter {
     /// Reads the option `half:` of a call to `round`. Other keywords and values raise `ArgumentError`.
     pub(super) fn half_option(&mut self, args: &Args) -> EvalResult<Half> {
         let unknown = args.options().and_then(|options| {
-            options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.same(&Value::symbol("half")))
+            options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.is_same(&Value::symbol("half")))
         });
         if let Some(unknown) = unknown {
             let key_text = self.inspect(&unknown)?;
@@ -53,13 +53,13 @@ impl Interp {
             other => other,
         };
         if digits > 0 {
-            return Ok(Value::Float(to_digits(float, name, digits, half)));
+            return Ok(Value::Float(round_to_digits(float, name, digits, half)));
         }
         if !float.is_finite() {
             return Err(self.ruby_error("FloatDomainError", float_to_s(float)));
         }
         if digits == 0 {
-            return self.float_to_int(to_whole(float, name, half));
+            return self.float_to_int(round_to_whole(float, name, half));
         }
         let integer = self.float_to_int(match name {
             "floor" => float.floor(),
@@ -81,7 +81,7 @@ impl Interp {
 }
 
 /// Rounds to a whole number.
-fn to_whole(float: f64, name: &str, half: Half) -> f64 {
+fn round_to_whole(float: f64, name: &str, half: Half) -> f64 {
     match (name, half) {
         ("floor", _) => float.floor(),
         ("ceil", _) => float.ceil(),
@@ -102,7 +102,7 @@ fn to_whole(float: f64, name: &str, half: Half) -> f64 {
 }
 
 /// Rounds to a positive number of digits after the point.
-fn to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
+fn round_to_digits(float: f64, name: &str, digits: i64, half: Half) -> f64 {
     if float == 0.0 || !float.is_finite() {
         return float;
     }

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RHash, Value};
 
-const EDITS: &[&str] = &[
+const EDIT_METHODS: &[&str] = &[
     "[]=",
     "store",
     "delete",
@@ -28,9 +28,9 @@ const EDITS: &[&str] = &[
     "rehash",
 ];
 
-impl Interp {
+impl Interpreter {
     /// Returns `hash[key]`, or the hash's default if the key is missing.
-    pub(crate) fn hash_get(&mut self, hash: &Rc<RHash>, key: &Value) -> EvalResult<Value> {
+    pub(crate) fn look_up_in_hash(&mut self, hash: &Rc<RHash>, key: &Value) -> EvalResult<Value> {
         if let Some(value) = hash.get(key) {
             return Ok(value);
         }
@@ -46,18 +46,18 @@ impl Interp {
     }
 
     /// Calls a method of Hash. Returns `None` if Hash does not implement it.
-    pub(super) fn hash_method(
+    pub(super) fn call_hash_method(
         &mut self,
         hash: &Rc<RHash>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
         let receiver = Value::Hash(Rc::clone(hash));
-        if EDITS.contains(&name) {
-            return self.hash_edit(hash, name, args).map(Some);
+        if EDIT_METHODS.contains(&name) {
+            return self.call_hash_edit(hash, name, args).map(Some);
         }
         let block = args.block.as_ref();
-        const ENUMERATING: &[&str] = &[
+        const ENUMERATOR_METHODS: &[&str] = &[
             "each",
             "each_pair",
             "select",
@@ -78,13 +78,15 @@ impl Interp {
             "each_with_index",
             "find_all",
         ];
-        if block.is_none() && (ENUMERATING.contains(&name) || name == "transform_keys" && args.is_empty()) {
-            return self.enumerator(&receiver, name, args.list.clone()).map(Some);
+        if block.is_none()
+            && (ENUMERATOR_METHODS.contains(&name) || name == "transform_keys" && args.is_empty())
+        {
+            return self.create_enumerator(&receiver, name, args.list.clone()).map(Some);
         }
         Ok(Some(match name {
             "[]" => {
                 let key = self.arg(args, 0)?;
-                self.hash_get(hash, &key)?
+                self.look_up_in_hash(hash, &key)?
             }
             "fetch" => {
                 let key = self.arg(args, 0)?;
@@ -111,7 +113,7 @@ impl Interp {
                 let value_to_find = self.arg(args, 0)?;
                 let mut matching_key = None;
                 for (key, value) in hash.pairs() {
-                    if self.equal(&value, &value_to_find)? {
+                    if self.are_equal(&value, &value_to_find)? {
                         matching_key = Some(key);
                         break;
                     }
@@ -127,7 +129,7 @@ impl Interp {
             "values_at" => {
                 let mut out = Vec::new();
                 for key in &args.list {
-                    out.push(self.hash_get(hash, key)?);
+                    out.push(self.look_up_in_hash(hash, key)?);
                 }
                 Value::array(out)
             }
@@ -146,21 +148,21 @@ impl Interp {
             "count" if args.is_empty() && block.is_none() => Value::Int(hash.len() as i64),
             "empty?" => Value::Bool(hash.len() == 0),
             "each" | "each_pair" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for (key, value) in hash.pairs() {
                     self.yield_one(&block, Value::array(vec![key, value]))?;
                 }
                 receiver
             }
             "each_key" | "each_value" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for (key, value) in hash.pairs() {
                     self.yield_one(&block, if name == "each_key" { key } else { value })?;
                 }
                 receiver
             }
             "select" | "filter" | "reject" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
                     let is_match = self.yield_to(&block, vec![key.clone(), value.clone()])?.is_truthy();
@@ -171,7 +173,7 @@ impl Interp {
                 Value::hash(out)
             }
             "partition" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let (mut yes, mut no) = (Vec::new(), Vec::new());
                 for (key, value) in hash.pairs() {
                     let pair = Value::array(vec![key, value]);
@@ -190,7 +192,7 @@ impl Interp {
                 Value::Bool(false)
             }
             "transform_values" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
                     out.insert(key, self.yield_one(&block, value)?);
@@ -200,7 +202,7 @@ impl Interp {
             "transform_keys" => {
                 let names = args.get(0).cloned();
                 if let Some(other) = names.as_ref().filter(|names| !matches!(names, Value::Hash(_))) {
-                    return self.raise_no_conversion(other, "Hash");
+                    return self.raise_conversion_error(other, "Hash");
                 }
                 let out = RHash::default();
                 for (key, value) in hash.pairs() {
@@ -233,7 +235,7 @@ impl Interp {
             "to_s" | "inspect" => Value::str(self.inspect(&receiver)?),
             "merge" => {
                 let copy = Rc::new(hash.copy());
-                self.hash_edit(&copy, "merge!", args)?
+                self.call_hash_edit(&copy, "merge!", args)?
             }
             "invert" => {
                 Value::hash(RHash::from_pairs(hash.pairs().into_iter().map(|(key, value)| (value, key))))
@@ -255,7 +257,7 @@ impl Interp {
             "min_by" | "max_by" | "sort_by" | "group_by" | "sum" | "find" | "detect" | "all?" | "none?"
             | "count" | "flat_map" | "map" | "collect" | "filter_map" | "each_with_index"
             | "each_with_object" | "inject" | "reduce" | "find_all" => {
-                return self.enumerable_method(&receiver, name, args);
+                return self.call_enumerable_method(&receiver, name, args);
             }
             "default" => match args.get(0) {
                 Some(key) if hash.default_proc.borrow().is_some() => self.hash_default(hash, &key.clone())?,
@@ -275,7 +277,7 @@ impl Interp {
                 }
                 // Unlike a lookup, this finds 0 for 0.0.
                 for (key, value) in hash.pairs() {
-                    if self.equal(if by_key { &key } else { &value }, &item_to_find)? {
+                    if self.are_equal(if by_key { &key } else { &value }, &item_to_find)? {
                         return Ok(Some(Value::array(vec![key, value])));
                     }
                 }
@@ -284,13 +286,13 @@ impl Interp {
             "<=" | ">=" | "<" | ">" => {
                 let Value::Hash(other) = self.arg(args, 0)? else {
                     let other = self.arg(args, 0)?;
-                    return self.raise_no_conversion(&other, "Hash");
+                    return self.raise_conversion_error(&other, "Hash");
                 };
                 let (small, large) = if name.starts_with('<') { (hash, &other) } else { (&other, hash) };
                 let mut is_subset = name.len() == 2 || small.len() < large.len();
                 for (key, value) in small.pairs() {
                     is_subset &= match large.get(&key) {
-                        Some(other) => self.equal(&other, &value)?,
+                        Some(other) => self.are_equal(&other, &value)?,
                         None => false,
                     };
                 }
@@ -299,20 +301,22 @@ impl Interp {
             "compare_by_identity?" => Value::Bool(false),
             "to_proc" => {
                 let hash = Rc::clone(hash);
-                Value::native(move |interp, args| interp.hash_get(&hash, args.first().unwrap_or(&Value::Nil)))
+                Value::native_block(move |interpreter, args| {
+                    interpreter.look_up_in_hash(&hash, args.first().unwrap_or(&Value::Nil))
+                })
             }
             "deconstruct_keys" => receiver,
-            _ => return self.enumerable_method(&receiver, name, args),
+            _ => return self.call_enumerable_method(&receiver, name, args),
         }))
     }
 
     /// Calls a method that changes the hash.
-    fn hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
+    fn call_hash_edit(&mut self, hash: &Rc<RHash>, name: &str, args: &Args) -> EvalResult<Value> {
         let receiver = Value::Hash(Rc::clone(hash));
         if hash.is_frozen.get() {
             return self.raise_frozen_error(&receiver);
         }
-        const ENUMERATING: &[&str] = &[
+        const ENUMERATOR_METHODS: &[&str] = &[
             "select!",
             "filter!",
             "keep_if",
@@ -321,8 +325,8 @@ impl Interp {
             "transform_values!",
             "transform_keys!",
         ];
-        if args.block.is_none() && args.is_empty() && ENUMERATING.contains(&name) {
-            return self.enumerator(&receiver, name, Vec::new());
+        if args.block.is_none() && args.is_empty() && ENUMERATOR_METHODS.contains(&name) {
+            return self.create_enumerator(&receiver, name, Vec::new());
         }
         Ok(match name {
             "[]=" | "store" => {
@@ -340,11 +344,11 @@ impl Interp {
                 }
             }
             "delete_if" | "reject!" | "select!" | "filter!" | "keep_if" => {
-                let block = self.block(args)?;
-                let keeps = matches!(name, "select!" | "filter!" | "keep_if");
+                let block = self.block_arg(args)?;
+                let keeps_matches = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut has_changed = false;
                 for (key, value) in hash.pairs() {
-                    if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keeps {
+                    if self.yield_to(&block, vec![key.clone(), value])?.is_truthy() != keeps_matches {
                         hash.remove(&key);
                         has_changed = true;
                     }
@@ -356,15 +360,15 @@ impl Interp {
                     let pairs = match other {
                         Value::Hash(other) => other.pairs(),
                         other
-                            if self.responds(other, "to_hash")
-                                || self.responds(other, "to_h") && matches!(other, Value::Object(_)) =>
+                            if self.responds_to(other, "to_hash")
+                                || self.responds_to(other, "to_h") && matches!(other, Value::Object(_)) =>
                         {
                             match self.call(other, "to_hash", Vec::new())? {
                                 Value::Hash(other) => other.pairs(),
-                                _ => return self.raise_no_conversion(other, "Hash"),
+                                _ => return self.raise_conversion_error(other, "Hash"),
                             }
                         }
-                        other => return self.raise_no_conversion(other, "Hash"),
+                        other => return self.raise_conversion_error(other, "Hash"),
                     };
                     self.use_scratch(pairs.len() * 64)?;
                     for (key, value) in pairs {
@@ -381,7 +385,7 @@ impl Interp {
             }
             "replace" => {
                 let other = self.arg(args, 0)?;
-                let Value::Hash(other) = &other else { return self.raise_no_conversion(&other, "Hash") };
+                let Value::Hash(other) = &other else { return self.raise_conversion_error(&other, "Hash") };
                 hash.replace(other);
                 receiver
             }
@@ -394,9 +398,9 @@ impl Interp {
                 first.map_or(Value::Nil, |(key, value)| Value::array(vec![key.0, value]))
             }
             "transform_values!" | "transform_keys!" | "compact!" => {
-                let plain = name.trim_end_matches('!');
+                let plain_name = name.trim_end_matches('!');
                 let before = hash.len();
-                if let Some(Value::Hash(new)) = self.hash_method(hash, plain, args)? {
+                if let Some(Value::Hash(new)) = self.call_hash_method(hash, plain_name, args)? {
                     hash.replace(&new);
                 }
                 if name == "compact!" && hash.len() == before { Value::Nil } else { receiver }

@@ -6,34 +6,34 @@ use num_bigint::{BigInt, Sign};
 
 use super::compare::{compare_numbers, to_big, to_f64};
 use super::float_round::Half;
-use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{VALUE_BYTES, Value};
 
 /// Maximum size of an integer, in bits.
 const MAX_BITS: u64 = 1 << 20;
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Integer. Returns `None` if Integer does not implement it.
-    pub(super) fn integer_method(
+    pub(super) fn call_integer_method(
         &mut self,
         receiver: &Value,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
         if let (Value::Int(a), Some(Value::Int(b)), 1) = (receiver, args.get(0), args.len())
-            && let Some(value) = small_operator(*a, *b, name)
+            && let Some(value) = apply_small_operator(*a, *b, name)
         {
             return Ok(Some(value));
         }
         if let (Some(other), 1) = (args.get(0), args.len())
-            && let Some(value) = self.number_operator(receiver, name, other)?
+            && let Some(value) = self.apply_number_operator(receiver, name, other)?
         {
             return Ok(Some(value));
         }
         Ok(Some(match name {
-            "-@" => Value::big(-to_big(receiver)),
+            "-@" => Value::integer(-to_big(receiver)),
             "+@" | "to_i" | "to_int" | "ord" | "numerator" => receiver.clone(),
-            "~" => Value::big(-to_big(receiver) - 1),
+            "~" => Value::integer(-to_big(receiver) - 1),
             "to_s" | "inspect" => {
                 let radix = self.int_or(args, 0, 10)?;
                 if !(2..=36).contains(&radix) {
@@ -47,11 +47,11 @@ impl Interp {
                 match args.get(0).cloned() {
                     None => {}
                     Some(Value::Str(name)) if name.get().eq_ignore_ascii_case("UTF-8") => {}
-                    Some(encoding @ Value::Object(_)) if encoding.same(&self.encoding("UTF-8")?) => {}
+                    Some(encoding @ Value::Object(_)) if encoding.is_same(&self.encoding("UTF-8")?) => {}
                     Some(Value::Str(_) | Value::Object(_)) => {
                         return Err(self.unsupported_error("Integer#chr in another encoding than UTF-8"));
                     }
-                    Some(other) => return self.raise_no_conversion(&other, "String"),
+                    Some(other) => return self.raise_conversion_error(&other, "String"),
                 }
                 match (u32::try_from(code).ok().and_then(char::from_u32), args.is_empty()) {
                     // Control characters are shown like those of a binary string.
@@ -68,10 +68,10 @@ impl Interp {
                 }
             }
             "times" | "upto" | "downto" if args.block.is_none() => {
-                self.enumerator(receiver, name, args.list.clone())?
+                self.create_enumerator(receiver, name, args.list.clone())?
             }
             "times" | "upto" | "downto" => self.count_numbers(receiver, name, args)?,
-            "step" => self.number_step(receiver, args)?,
+            "step" => self.step_number(receiver, args)?,
             "zero?" => Value::Bool(matches!(receiver, Value::Int(0))),
             "positive?" => Value::Bool(to_big(receiver) > BigInt::from(0)),
             "negative?" => Value::Bool(to_big(receiver) < BigInt::from(0)),
@@ -87,11 +87,11 @@ impl Interp {
             "integer?" | "finite?" | "real?" => Value::Bool(true),
             "infinite?" => Value::Nil,
             "nan?" => return Ok(None),
-            "succ" | "next" => Value::big(to_big(receiver) + 1),
-            "pred" => Value::big(to_big(receiver) - 1),
+            "succ" | "next" => Value::integer(to_big(receiver) + 1),
+            "pred" => Value::integer(to_big(receiver) - 1),
             "abs" | "magnitude" => {
                 let value = to_big(receiver);
-                Value::big(if value < BigInt::from(0) { -value } else { value })
+                Value::integer(if value < BigInt::from(0) { -value } else { value })
             }
             "floor" | "ceil" | "round" | "truncate" => {
                 let digits = match args.positional().first() {
@@ -112,7 +112,7 @@ impl Interp {
                 let unit = BigInt::from(10).pow((-digits) as u32);
                 let floor = div_floor(&value, &unit) * &unit;
                 let rest = &value - &floor;
-                Value::big(match name {
+                Value::integer(match name {
                     "floor" => floor,
                     // Ruby 3.1 returns a multiple of the unit unchanged only if it fits into 62 bits.
                     "ceil" if rest == BigInt::from(0) && is_fixnum(&value) && is_fixnum(&unit) => floor,
@@ -160,7 +160,7 @@ impl Interp {
                 loop {
                     self.step(1 + value.bits() / 256)?;
                     self.use_scratch(2 * VALUE_BYTES)?;
-                    out.push(Value::big(&value % &base));
+                    out.push(Value::integer(&value % &base));
                     value /= &base;
                     if value.sign() == Sign::NoSign {
                         break;
@@ -176,11 +176,11 @@ impl Interp {
                 let (a, b) = (to_big(receiver), to_big(&other));
                 let divisor = self.common_divisor(&a, &b)?;
                 if name == "gcd" {
-                    Value::big(divisor)
+                    Value::integer(divisor)
                 } else if divisor.sign() == Sign::NoSign {
                     Value::Int(0)
                 } else {
-                    Value::big((a / divisor * b).magnitude().clone().into())
+                    Value::integer((a / divisor * b).magnitude().clone().into())
                 }
             }
             "bit_length" => {
@@ -216,11 +216,11 @@ impl Interp {
                         return Err(self.unsupported_error("Integer#[] with these bits"));
                     }
                     let mask = (BigInt::from(1) << (count as u64)) - 1;
-                    Value::big((to_big(receiver) >> (bit as u64)) & mask)
+                    Value::integer((to_big(receiver) >> (bit as u64)) & mask)
                 } else if bit < 0 {
                     Value::Int(0)
                 } else {
-                    Value::big((to_big(receiver) >> (bit as u64)) & BigInt::from(1))
+                    Value::integer((to_big(receiver) >> (bit as u64)) & BigInt::from(1))
                 }
             }
             "size" => match receiver {
@@ -243,14 +243,14 @@ impl Interp {
                 }
                 let limbs = modulus.bits() / 64 + 1;
                 self.step(exponent.bits().saturating_mul(limbs.saturating_mul(limbs)) / 32)?;
-                Value::big(to_big(receiver).modpow(&exponent, &modulus))
+                Value::integer(to_big(receiver).modpow(&exponent, &modulus))
             }
             "dup" | "clone" => receiver.clone(),
             "coerce" => match self.arg(args, 0)? {
                 other @ (Value::Int(_) | Value::Big(_)) => Value::array(vec![other, receiver.clone()]),
-                other => Value::array(vec![self.float_of(&other)?, self.float_of(receiver)?]),
+                other => Value::array(vec![self.convert_to_float(&other)?, self.convert_to_float(receiver)?]),
             },
-            "between?" | "clamp" => return self.comparable_method(receiver, name, args),
+            "between?" | "clamp" => return self.call_comparable_method(receiver, name, args),
             "allbits?" | "anybits?" | "nobits?" => {
                 let mask = match self.arg(args, 0)? {
                     mask @ (Value::Int(_) | Value::Big(_)) => mask,
@@ -270,7 +270,12 @@ impl Interp {
 
     /// Applies an arithmetic or comparison operator to two numbers. Returns `None` if `name` is not such an
     /// operator.
-    pub(super) fn number_operator(&mut self, a: &Value, name: &str, b: &Value) -> EvalResult<Option<Value>> {
+    pub(super) fn apply_number_operator(
+        &mut self,
+        a: &Value,
+        name: &str,
+        b: &Value,
+    ) -> EvalResult<Option<Value>> {
         const OPERATORS: &[&str] = &[
             "+",
             "-",
@@ -304,7 +309,7 @@ impl Interp {
                 (Value::Float(_), _) => return Ok(None),
                 (_, Value::Float(_)) if name.len() == 2 => {
                     let distance = self.int_arg(b)?;
-                    return self.number_operator(a, name, &Value::Int(distance));
+                    return self.apply_number_operator(a, name, &Value::Int(distance));
                 }
                 (_, Value::Float(_)) => {
                     return self.raise_type_error("can't convert Float into Integer for bitwise operation");
@@ -318,11 +323,11 @@ impl Interp {
                 "<=>" => Ok(Some(Value::Nil)),
                 "<" | ">" | "<=" | ">=" => {
                     let left = self.class_of(a).label();
-                    let right = self.compared_with(b)?;
+                    let right = self.comparison_text(b)?;
                     self.raise_argument_error(format!("comparison of {left} with {right} failed"))
                 }
                 _ => {
-                    if matches!(b, Value::Object(_)) && self.responds(b, "coerce") {
+                    if matches!(b, Value::Object(_)) && self.responds_to(b, "coerce") {
                         let pair = self.call(b, "coerce", vec![a.clone()])?;
                         let pair = self.array_arg(&pair)?;
                         if let [left, right] = pair.as_slice() {
@@ -365,10 +370,10 @@ impl Interp {
             return self.float_to_int((to_f64(a) / divisor).trunc()).map(Some);
         }
         if matches!(a, Value::Float(_)) || matches!(b, Value::Float(_)) {
-            return self.float_operator(to_f64(a), name, to_f64(b)).map(Some);
+            return self.apply_float_operator(to_f64(a), name, to_f64(b)).map(Some);
         }
         if let (Value::Int(x), Value::Int(y)) = (a, b)
-            && let Some(value) = small_operator(*x, *y, name)
+            && let Some(value) = apply_small_operator(*x, *y, name)
         {
             return Ok(Some(value));
         }
@@ -379,22 +384,22 @@ impl Interp {
             return Err(self.ruby_error("ZeroDivisionError", "divided by 0"));
         }
         Ok(Some(match name {
-            "+" => Value::big(x + y),
-            "-" => Value::big(x - y),
+            "+" => Value::integer(x + y),
+            "-" => Value::integer(x - y),
             "*" => {
                 self.use_scratch(((x.bits() + y.bits()) / 8) as usize)?;
                 if x.bits() + y.bits() > MAX_BITS {
                     return Err(self.too_many_bits_error());
                 }
-                Value::big(x * y)
+                Value::integer(x * y)
             }
-            "/" | "div" => Value::big(div_floor(&x, &y)),
-            "%" | "modulo" => Value::big(&x - div_floor(&x, &y) * &y),
-            "remainder" => Value::big(x % y),
+            "/" | "div" => Value::integer(div_floor(&x, &y)),
+            "%" | "modulo" => Value::integer(&x - div_floor(&x, &y) * &y),
+            "remainder" => Value::integer(x % y),
             "divmod" => {
                 let quotient = div_floor(&x, &y);
                 let rest = &x - &quotient * &y;
-                Value::array(vec![Value::big(quotient), Value::big(rest)])
+                Value::array(vec![Value::integer(quotient), Value::integer(rest)])
             }
             "**" | "pow" => {
                 if y < zero && x == zero {
@@ -412,7 +417,7 @@ impl Interp {
                     (true, Ok(0)) => Value::Int(i64::from(exponent == 0)),
                     (true, Ok(1)) => Value::Int(1),
                     (true, Ok(_)) => Value::Int(if &y % 2 == zero { 1 } else { -1 }),
-                    _ => Value::big(x.pow(exponent)),
+                    _ => Value::integer(x.pow(exponent)),
                 }
             }
             "<=>" => Value::Int(x.cmp(&y) as i64),
@@ -420,9 +425,9 @@ impl Interp {
             ">" => Value::Bool(x > y),
             "<=" => Value::Bool(x <= y),
             ">=" => Value::Bool(x >= y),
-            "&" => Value::big(x & y),
-            "|" => Value::big(x | y),
-            "^" => Value::big(x ^ y),
+            "&" => Value::integer(x & y),
+            "|" => Value::integer(x | y),
+            "^" => Value::integer(x ^ y),
             "<<" | ">>" => {
                 let distance = i64::try_from(&y).unwrap_or(if y < zero { i64::MIN } else { i64::MAX });
                 let shifts_left = (name == "<<") == (distance >= 0);
@@ -431,9 +436,9 @@ impl Interp {
                     if x.bits().saturating_add(distance) > MAX_BITS && x != zero {
                         return Err(self.too_many_bits_error());
                     }
-                    Value::big(x << distance.min(MAX_BITS))
+                    Value::integer(x << distance.min(MAX_BITS))
                 } else {
-                    Value::big(x >> distance.min(MAX_BITS * 2))
+                    Value::integer(x >> distance.min(MAX_BITS * 2))
                 }
             }
             _ => return Err(self.unsupported_error("a rational number")),
@@ -441,7 +446,7 @@ impl Interp {
     }
 }
 
-impl Interp {
+impl Interpreter {
     fn too_many_bits_error(&self) -> Flow {
         self.unsupported_error(format!("an integer of more than {MAX_BITS} bits"))
     }
@@ -457,7 +462,7 @@ impl Interp {
         if x.bits() > 62 || y.bits() > 62 {
             return Err(self.unsupported_error("Integer#fdiv of a number beyond 62 bits"));
         }
-        Ok(Value::Float(to_f64(&Value::big(x)) / to_f64(&Value::big(y))))
+        Ok(Value::Float(to_f64(&Value::integer(x)) / to_f64(&Value::integer(y))))
     }
 
     fn common_divisor(&mut self, a: &BigInt, b: &BigInt) -> EvalResult<BigInt> {
@@ -472,7 +477,7 @@ impl Interp {
 
 /// Applies an operator to two small integers. Returns `None` if the result is not a small integer, or for
 /// another operator.
-fn small_operator(a: i64, b: i64, name: &str) -> Option<Value> {
+fn apply_small_operator(a: i64, b: i64, name: &str) -> Option<Value> {
     Some(match name {
         "+" => Value::Int(a.checked_add(b)?),
         "-" => Value::Int(a.checked_sub(b)?),

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Flow, Interpreter};
 use crate::evaluator::meter::MethodMemory;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Class, Data, Object, ProcKind, RProc, Value, Visibility};
@@ -50,7 +50,7 @@ const LIBRARIES: &[&str] = &[
     "strscan",
 ];
 
-impl Interp {
+impl Interpreter {
     /// Calls a method that needs the caller's scope, such as `block_given?` or `private`.
     pub(crate) fn call_scope_method(
         &mut self,
@@ -99,8 +99,8 @@ impl Interp {
                 _ => return self.raise_argument_error("tried to create Proc object without a block"),
             },
             "binding" => {
-                let class = self.class("Binding");
-                self.object(class, Data::Plain)
+                let class = self.load_class("Binding");
+                self.create_object(class, Data::Plain)
             }
             "local_variables" => return Err(self.unsupported_error("local_variables")),
             "private"
@@ -121,7 +121,7 @@ impl Interp {
                     Value::Class(class) => Rc::clone(class),
                     _ => Rc::clone(&env.module),
                 };
-                match self.class_method(&class, name, args, Some(env))? {
+                match self.call_class_method(&class, name, args, Some(env))? {
                     Some(value) => value,
                     None => return Ok(None),
                 }
@@ -197,7 +197,7 @@ impl Interp {
                 Value::Bool(false)
             }
             "loop" => match &args.block {
-                None => self.enumerator(receiver, "loop", Vec::new())?,
+                None => self.create_enumerator(receiver, "loop", Vec::new())?,
                 Some(block) => {
                     let block = block.clone();
                     loop {
@@ -234,11 +234,11 @@ impl Interp {
                     }
                     Some(radix) => {
                         let radix = self.int_arg(&radix.clone())?;
-                        self.radix(radix)?
+                        self.check_radix(radix)?
                     }
                     None => 0,
                 };
-                match self.integer_of(&value, radix) {
+                match self.convert_to_integer(&value, radix) {
                     Err(Flow::Raise(_)) if !is_strict => Value::Nil,
                     other => other?,
                 }
@@ -247,7 +247,7 @@ impl Interp {
                 let value = self.arg(args, 0)?;
                 let is_strict =
                     args.options().and_then(|o| o.get_symbol("exception")).is_none_or(|v| v.is_truthy());
-                match self.float_of(&value) {
+                match self.convert_to_float(&value) {
                     Err(Flow::Raise(_)) if !is_strict => Value::Nil,
                     other => other?,
                 }
@@ -262,7 +262,7 @@ impl Interp {
                 value @ (Value::Hash(_) | Value::Range(_)) => Value::array(self.collect(&value)?),
                 value @ Value::Object(_) => {
                     let mut items = vec![value.clone()];
-                    if self.responds(&value, "to_a") {
+                    if self.responds_to(&value, "to_a") {
                         items = self.splat(&value)?;
                     }
                     Value::array(items)
@@ -286,13 +286,13 @@ impl Interp {
                 let tag = match args.get(0) {
                     Some(tag) => tag.clone(),
                     None => {
-                        let class = self.class("Object");
-                        self.object(class, Data::Plain)
+                        let class = self.load_class("Object");
+                        self.create_object(class, Data::Plain)
                     }
                 };
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 match self.yield_one(&block, tag.clone()) {
-                    Err(Flow::Throw(thrown, value)) if thrown.same(&tag) => value,
+                    Err(Flow::Throw(thrown, value)) if thrown.is_same(&tag) => value,
                     other => other?,
                 }
             }
@@ -308,7 +308,7 @@ impl Interp {
                 let text = self.text_of(&text)?;
                 return Err(self.ruby_error("SystemExit", text));
             }
-            "include" | "extend" if receiver.same(&self.main.clone()) => {
+            "include" | "extend" if receiver.is_same(&self.main.clone()) => {
                 let singleton = match receiver {
                     Value::Object(object) => self.singleton_of(object),
                     _ => return Ok(None),
@@ -329,7 +329,7 @@ impl Interp {
     }
 
     /// Implements `Float(value)`.
-    pub(crate) fn float_of(&mut self, value: &Value) -> EvalResult<Value> {
+    pub(crate) fn convert_to_float(&mut self, value: &Value) -> EvalResult<Value> {
         Ok(Value::Float(match value {
             Value::Float(float) => *float,
             Value::Int(_) | Value::Big(_) => super::compare::to_f64(value),
@@ -352,7 +352,7 @@ impl Interp {
     }
 
     /// Implements `Integer(value, radix)`. If the radix is 0, the prefix of the digits determines it.
-    pub(crate) fn integer_of(&mut self, value: &Value, radix: u32) -> EvalResult<Value> {
+    pub(crate) fn convert_to_integer(&mut self, value: &Value, radix: u32) -> EvalResult<Value> {
         match value {
             Value::Int(_) | Value::Big(_) => Ok(value.clone()),
             Value::Float(_) => self.call(value, "to_i", Vec::new()),
@@ -381,8 +381,8 @@ impl Interp {
                 _ => return Err(self.ruby_error("RuntimeError", "unhandled exception")),
             },
             [Value::Str(text), ..] => {
-                let class = self.class("RuntimeError");
-                self.exception(class, Value::Str(Rc::clone(text)))
+                let class = self.load_class("RuntimeError");
+                self.create_exception(class, Value::Str(Rc::clone(text)))
             }
             [first @ Value::Class(_), rest @ ..] => {
                 let list: Vec<Value> = rest.iter().take(1).cloned().collect();

@@ -3,15 +3,15 @@
 use std::rc::Rc;
 
 use super::compare::to_f64;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
-impl Interp {
+impl Interpreter {
     /// Calls a function of Math. Returns `None` for a function that the evaluator does not support.
-    pub(super) fn math_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
-        const FUNCTIONS: &[&str] =
+    pub(super) fn call_math_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+        const SUPPORTED_FUNCTIONS: &[&str] =
             &["sqrt", "cbrt", "sin", "cos", "tan", "atan", "exp", "log", "log2", "log10", "hypot"];
-        if !FUNCTIONS.contains(&name) {
+        if !SUPPORTED_FUNCTIONS.contains(&name) {
             return Ok(None);
         }
         let first = self.arg(args, 0)?;
@@ -74,7 +74,7 @@ impl Interp {
             "Encoding::ASCII_8BIT" | "Encoding::BINARY" => self.encoding("ASCII-8BIT")?,
             "Encoding::US_ASCII" | "Encoding::ASCII" => self.encoding("US-ASCII")?,
             // `YAML` is another name of the module `Psych`.
-            "YAML" => Value::Class(self.class("Psych")),
+            "YAML" => Value::Class(self.load_class("Psych")),
             "RUBY_VERSION" => Value::str("3.1.2"),
             "File::SEPARATOR" | "File::Separator" => Value::str("/"),
             _ => return Ok(None),
@@ -83,12 +83,12 @@ impl Interp {
 
     /// Returns the `Encoding` object with this name.
     pub(super) fn encoding(&mut self, name: &str) -> EvalResult<Value> {
-        let class = self.class("Encoding");
+        let class = self.load_class("Encoding");
         // Each encoding is a single object.
         if let Some(existing) = class.constants.borrow().get(name) {
             return Ok(existing.clone());
         }
-        let object = self.object(Rc::clone(&class), crate::evaluator::value::Data::Plain);
+        let object = self.create_object(Rc::clone(&class), crate::evaluator::value::Data::Plain);
         self.set_instance_variable(&object, &"@name".into(), Value::str(name))?;
         class.constants.borrow_mut().insert(name.into(), object.clone());
         Ok(object)

@@ -1,12 +1,12 @@
 //! The methods of Ruby's built-in classes.
 //!
-//! Each class has a dispatch function such as `string_method`, which takes the receiver, the method's name
-//! and the arguments. It returns `Ok(Some(value))` with the result, or `Ok(None)` if it does not implement
-//! that method; `Interp::builtin` then tries the next function. A Ruby exception is an `Err`, as is a call
-//! that is not supported.
+//! Each class has a dispatch function such as `call_string_method`, which takes the receiver, the method's
+//! name and the arguments. It returns `Ok(Some(value))` with the result, or `Ok(None)` if it does not
+//! implement that method; `Interpreter::call_builtin` then tries the next function. A Ruby exception is an
+//! `Err`, as is a call that is not supported.
 //!
-//! Loops count their work with `Interp::step`. Allocations whose size the template decides are counted with
-//! `Interp::use_scratch` before they are made, or with a `Charge` if a value keeps them.
+//! Loops count their work with `Interpreter::step`. Allocations whose size the template decides are counted
+//! with `Interpreter::use_scratch` before they are made, or with a `Charge` if a value keeps them.
 
 mod array;
 mod array_edit;
@@ -45,14 +45,14 @@ mod symbol_name;
 
 use std::rc::Rc;
 
-use super::eval::{Args, Env, EvalResult, Interp};
+use super::eval::{Args, Env, EvalResult, Interpreter};
 use super::meter::{self, MethodMemory};
 use super::stdlib;
 use super::value::{Data, ProcKind, VALUE_BYTES, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a built-in method. Returns `None` if neither the receiver's class nor its modules implement it.
-    pub(super) fn builtin(
+    pub(super) fn call_builtin(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -61,38 +61,42 @@ impl Interp {
     ) -> EvalResult<Option<Value>> {
         self.check_arity(receiver, name, args)?;
         let _scratch = MethodMemory::begin();
-        self.weigh(receiver, name, args)?;
+        self.count_call_cost(receiver, name, args)?;
         let result = match receiver {
-            Value::Str(text) => self.string_method(text, name, args, env)?,
-            Value::Array(array) => self.array_method(array, name, args)?,
-            Value::Hash(hash) => self.hash_method(hash, name, args)?,
-            Value::Symbol(symbol) => self.symbol_method(symbol, name, args, env)?,
-            Value::Int(_) | Value::Big(_) => self.integer_method(receiver, name, args)?,
-            Value::Float(float) => self.float_method(*float, name, args)?,
-            Value::Range(range) => self.range_method(range, name, args)?,
-            Value::Regexp(regexp) => self.regexp_method(regexp, name, args, env)?,
-            Value::Match(result) => self.match_method(result, name, args)?,
-            Value::Proc(block) => self.proc_method(block, name, args)?,
-            Value::Class(class) => self.class_method(class, name, args, env)?,
-            Value::Nil => self.nil_method(name, args)?,
-            Value::Bool(flag) => self.bool_method(*flag, name, args)?,
+            Value::Str(text) => self.call_string_method(text, name, args, env)?,
+            Value::Array(array) => self.call_array_method(array, name, args)?,
+            Value::Hash(hash) => self.call_hash_method(hash, name, args)?,
+            Value::Symbol(symbol) => self.call_symbol_method(symbol, name, args, env)?,
+            Value::Int(_) | Value::Big(_) => self.call_integer_method(receiver, name, args)?,
+            Value::Float(float) => self.call_float_method(*float, name, args)?,
+            Value::Range(range) => self.call_range_method(range, name, args)?,
+            Value::Regexp(regexp) => self.call_regexp_method(regexp, name, args, env)?,
+            Value::Match(result) => self.call_match_method(result, name, args)?,
+            Value::Proc(block) => self.call_proc_method(block, name, args)?,
+            Value::Class(class) => self.call_class_method(class, name, args, env)?,
+            Value::Nil => self.call_nil_method(name, args)?,
+            Value::Bool(flag) => self.call_bool_method(*flag, name, args)?,
             Value::Object(object) => {
                 let kind = DataKind::of(&object.data.borrow());
                 match kind {
-                    DataKind::Plain if receiver.same(&self.main) => self.context_method(name, args)?,
-                    DataKind::Plain => self.plain_method(receiver, name, args)?,
-                    DataKind::Struct => self.struct_method(object, name, args)?,
-                    DataKind::Set => self.set_method(object, name, args)?,
-                    DataKind::Exception => self.exception_method(object, name, args)?,
-                    DataKind::Enumerator => self.enumerator_method(object, name, args)?,
-                    DataKind::Address => stdlib::ipaddr::method(self, object, name, args)?,
-                    DataKind::Uri => stdlib::uri::method(self, object, name, args)?,
-                    DataKind::Time => stdlib::time::method(self, object, name, args)?,
-                    DataKind::Digest => stdlib::digest::method(self, object, name, args)?,
-                    DataKind::Certificate => stdlib::openssl::method(self, object, name, args)?,
-                    DataKind::DistinguishedName => stdlib::openssl::part_method(self, object, name, args)?,
-                    DataKind::TextStream => stdlib::string_io::method(self, object, name, args)?,
-                    DataKind::Else => self.else_method(object, name, args)?,
+                    DataKind::Plain if receiver.is_same(&self.main) => {
+                        self.call_context_method(name, args)?
+                    }
+                    DataKind::Plain => self.call_plain_method(receiver, name, args)?,
+                    DataKind::Struct => self.call_struct_method(object, name, args)?,
+                    DataKind::Set => self.call_set_method(object, name, args)?,
+                    DataKind::Exception => self.call_exception_method(object, name, args)?,
+                    DataKind::Enumerator => self.call_enumerator_method(object, name, args)?,
+                    DataKind::Address => stdlib::ipaddr::call_method(self, object, name, args)?,
+                    DataKind::Uri => stdlib::uri::call_method(self, object, name, args)?,
+                    DataKind::Time => stdlib::time::call_method(self, object, name, args)?,
+                    DataKind::Digest => stdlib::digest::call_method(self, object, name, args)?,
+                    DataKind::Certificate => stdlib::openssl::call_method(self, object, name, args)?,
+                    DataKind::DistinguishedName => {
+                        stdlib::openssl::call_part_method(self, object, name, args)?
+                    }
+                    DataKind::TextStream => stdlib::string_io::call_method(self, object, name, args)?,
+                    DataKind::ElseBlock => self.call_else_block_method(object, name, args)?,
                     // Methods of every object come first. Any other name is a member, see below.
                     DataKind::Table => None,
                 }
@@ -101,20 +105,20 @@ impl Interp {
         if result.is_some() {
             return Ok(result);
         }
-        if let Some(value) = self.object_method(receiver, name, args, env)? {
+        if let Some(value) = self.call_object_method(receiver, name, args, env)? {
             return Ok(Some(value));
         }
         if let Value::Object(object) = receiver {
             if DataKind::of(&object.data.borrow()) == DataKind::Table {
-                return self.table_method(object, name, args);
+                return self.call_table_method(object, name, args);
             }
             let is_enumerable = matches!(DataKind::of(&object.data.borrow()), DataKind::Plain)
                 && self.includes(receiver, "Enumerable");
-            if is_enumerable && let Some(value) = self.enumerable_method(receiver, name, args)? {
+            if is_enumerable && let Some(value) = self.call_enumerable_method(receiver, name, args)? {
                 return Ok(Some(value));
             }
             if self.includes(receiver, "Comparable")
-                && let Some(value) = self.comparable_method(receiver, name, args)?
+                && let Some(value) = self.call_comparable_method(receiver, name, args)?
             {
                 return Ok(Some(value));
             }
@@ -124,8 +128,8 @@ impl Interp {
 
     /// Counts the work that depends on the size of the receiver and arguments, and the memory of the copies
     /// that the method makes of them.
-    fn weigh(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
-        let size = weight(receiver);
+    fn count_call_cost(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
+        let size = value_size(receiver);
         if size > FREE_BYTES && !is_constant_time(receiver, name) {
             meter::hold_scratch(size)?;
             // Collections copy references, which takes less time for each byte than text.
@@ -177,7 +181,7 @@ impl Interp {
         let count = args.len();
         // Keywords are the last value of `args`. Some methods take them in addition to their positional
         // arguments.
-        let has_keywords = args.has_keywords && count > min && names::TAKE_KEYWORDS.contains(&name);
+        let has_keywords = args.has_keywords && count > min && names::KEYWORD_METHODS.contains(&name);
         let positional = count - usize::from(has_keywords);
         if positional >= min && max.is_none_or(|max| positional <= max) {
             return Ok(());
@@ -190,6 +194,7 @@ impl Interp {
         self.raise_argument_error(format!("wrong number of arguments (given {count}, expected {expected})"))
     }
 
+    /// Returns true if the class of a value includes a module.
     fn includes(&mut self, value: &Value, module: &str) -> bool {
         // Built-in modules are created on first use: one that is not in `classes` is not included anywhere.
         match self.classes.get(module).cloned() {
@@ -215,7 +220,7 @@ impl Interp {
 
     /// Returns true if Ruby defines a public method of this name for the receiver, or if the receiver is a
     /// table with such a member.
-    pub(super) fn ruby_has(&mut self, receiver: &Value, name: &str) -> bool {
+    pub(super) fn has_ruby_method(&mut self, receiver: &Value, name: &str) -> bool {
         let contains_name = |list: &str| names::list_contains(list, name);
         if self.has_class_method(receiver, name) {
             return true;
@@ -234,21 +239,23 @@ impl Interp {
     }
 
     /// Returns true if every object has a private method of this name.
-    pub(super) fn kernel_has(&self, name: &str) -> bool {
-        names::list_contains(names::KERNEL, name)
+    pub(super) fn has_kernel_method(&self, name: &str) -> bool {
+        names::list_contains(names::KERNEL_METHODS, name)
     }
 
     /// Returns true if a value has a public method of this name, from the template or from Ruby.
-    pub(super) fn responds(&mut self, value: &Value, name: &str) -> bool {
+    pub(super) fn responds_to(&mut self, value: &Value, name: &str) -> bool {
         match self.find_user_method(value, name) {
             Some(method) => method.visibility == super::value::Visibility::Public,
-            None => self.ruby_has(value, name),
+            None => self.has_ruby_method(value, name),
         }
     }
 
     /// Returns true if a value has a public or private method of this name.
     pub(super) fn responds_privately(&mut self, value: &Value, name: &str) -> bool {
-        self.find_user_method(value, name).is_some() || self.ruby_has(value, name) || self.kernel_has(name)
+        self.find_user_method(value, name).is_some()
+            || self.has_ruby_method(value, name)
+            || self.has_kernel_method(name)
     }
 }
 
@@ -256,7 +263,7 @@ impl Interp {
 const FREE_BYTES: usize = 256;
 
 /// Returns the size of a value in bytes, without the values in it.
-fn weight(value: &Value) -> usize {
+fn value_size(value: &Value) -> usize {
     match value {
         Value::Str(text) => text.get().len(),
         Value::Symbol(name) => name.len(),
@@ -354,7 +361,7 @@ enum DataKind {
     Certificate,
     DistinguishedName,
     TextStream,
-    Else,
+    ElseBlock,
 }
 
 impl DataKind {
@@ -373,7 +380,7 @@ impl DataKind {
             Data::Certificate(_) => DataKind::Certificate,
             Data::DistinguishedName(_) => DataKind::DistinguishedName,
             Data::TextStream(..) => DataKind::TextStream,
-            Data::Else { .. } => DataKind::Else,
+            Data::ElseBlock { .. } => DataKind::ElseBlock,
         }
     }
 }

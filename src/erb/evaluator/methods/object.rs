@@ -3,14 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::ProcKind;
 use crate::evaluator::value::{Class, Data, Method, MethodBody, RHash, RProc, Value, Visibility, hash_code};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method that every object has. Returns `None` for any other method.
-    pub(super) fn object_method(
+    pub(super) fn call_object_method(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -21,25 +21,25 @@ impl Interp {
             "==" | "eql?" | "equal?" => {
                 let other = self.arg(args, 0)?;
                 Value::Bool(match name {
-                    "==" => self.equal(receiver, &other)?,
+                    "==" => self.are_equal(receiver, &other)?,
                     "eql?" => {
                         crate::evaluator::value::Key(receiver.clone()) == crate::evaluator::value::Key(other)
                     }
-                    _ => receiver.same(&other),
+                    _ => receiver.is_same(&other),
                 })
             }
             "===" => {
                 let other = self.arg(args, 0)?;
-                Value::Bool(self.case_equal(receiver, &other, env)?)
+                Value::Bool(self.is_case_equal(receiver, &other, env)?)
             }
             "!=" => {
                 let other = self.arg(args, 0)?;
-                Value::Bool(!self.equal(receiver, &other)?)
+                Value::Bool(!self.are_equal(receiver, &other)?)
             }
             "!" => Value::Bool(!receiver.is_truthy()),
             "=~" => Value::Nil,
             "!~" => {
-                let is_match = self.builtin_or_nil(receiver, "=~", args, env)?;
+                let is_match = self.call_builtin_or_nil(receiver, "=~", args, env)?;
                 Value::Bool(!is_match.is_truthy())
             }
             "<=>" => {
@@ -68,7 +68,7 @@ impl Interp {
                 let mut responds = if includes_private {
                     self.responds_privately(receiver, &method_name)
                 } else {
-                    self.responds(receiver, &method_name)
+                    self.responds_to(receiver, &method_name)
                 };
                 if !responds && let Some(method) = self.find_user_method(receiver, "respond_to_missing?") {
                     let args = Args::new(vec![Value::symbol(&method_name), Value::Bool(includes_private)]);
@@ -102,12 +102,12 @@ impl Interp {
                 Value::Proc(RProc::new(kind, true, 0))
             }
             "tap" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 self.yield_one(&block, receiver.clone())?;
                 receiver.clone()
             }
             "then" | "yield_self" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 self.yield_one(&block, receiver.clone())?
             }
             "itself" => receiver.clone(),
@@ -236,7 +236,7 @@ impl Interp {
                     None => "each".into(),
                 };
                 let rest = args.list.iter().skip(1).cloned().collect();
-                self.enumerator(receiver, &method, rest)?
+                self.create_enumerator(receiver, &method, rest)?
             }
             "to_json" => stdlib::json::to_json(self, receiver, args)?,
             "to_yaml" => stdlib::yaml::to_yaml(self, receiver, args)?,
@@ -246,14 +246,14 @@ impl Interp {
     }
 
     /// Calls a built-in method in the caller's scope. Returns nil if the receiver does not have it.
-    fn builtin_or_nil(
+    fn call_builtin_or_nil(
         &mut self,
         receiver: &Value,
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Value> {
-        match self.builtin(receiver, name, args, env)? {
+        match self.call_builtin(receiver, name, args, env)? {
             Some(value) => Ok(value),
             None => Ok(Value::Nil),
         }
@@ -282,7 +282,7 @@ impl Interp {
                     Data::Digest(algorithm, bytes) => Data::Digest(algorithm, bytes.clone()),
                     _ => return Ok(value.clone()),
                 };
-                let copy = self.raw_object(Rc::clone(&object.class), data);
+                let copy = self.create_raw_object(Rc::clone(&object.class), data);
                 copy.charge.grow(object.charge.size());
                 *copy.variables.borrow_mut() = object.variables.borrow().clone();
                 let new_object = Value::Object(Rc::clone(&copy));
@@ -308,7 +308,7 @@ impl Interp {
 
     /// Calls a method of a property struct or an `OpenStruct`. Any other name is a member, and a missing
     /// member is nil.
-    pub(super) fn table_method(
+    pub(super) fn call_table_method(
         &mut self,
         object: &Rc<crate::evaluator::value::Object>,
         name: &str,
@@ -324,7 +324,7 @@ impl Interp {
                 "to_h" => {
                     let copy = Value::hash(RHash::from_pairs(table.pairs()));
                     return match &args.block {
-                        Some(_) => self.enumerable_method(&copy, "to_h", args),
+                        Some(_) => self.call_enumerable_method(&copy, "to_h", args),
                         None => Ok(Some(copy)),
                     };
                 }
@@ -348,7 +348,7 @@ impl Interp {
                 }
                 "each_pair" => {
                     let copy = Value::hash(RHash::from_pairs(table.pairs()));
-                    return self.builtin(&copy, "each_pair", args, None);
+                    return self.call_builtin(&copy, "each_pair", args, None);
                 }
                 "delete_field" => {
                     let key = self.arg(args, 0)?;
@@ -363,34 +363,34 @@ impl Interp {
             && member.ends_with(|last: char| last.is_alphanumeric() || last == '_')
         {
             let value = self.arg(args, 0)?;
-            let member_value = if is_open_struct { value.clone() } else { self.wrap(&value)? };
+            let member_value = if is_open_struct { value.clone() } else { self.wrap_hashes(&value)? };
             table.insert(Value::symbol(member), member_value);
             return Ok(Some(value));
         }
-        if self.kernel_has(name) && !is_open_struct && table.get_symbol(name).is_none() {
+        if self.has_kernel_method(name) && !is_open_struct && table.get_symbol(name).is_none() {
             return Ok(Some(Value::Nil));
         }
         Ok(Some(table.get_symbol(name).unwrap_or(Value::Nil)))
     }
 
     /// Converts hashes to property structs, at every depth.
-    pub(super) fn wrap(&mut self, value: &Value) -> EvalResult<Value> {
+    pub(super) fn wrap_hashes(&mut self, value: &Value) -> EvalResult<Value> {
         self.check_depth()?;
         Ok(match value {
             Value::Hash(hash) => {
                 let table = RHash::default();
                 for (key, value) in hash.pairs() {
                     let key = self.text_of(&key)?;
-                    let value = self.wrap(&value)?;
+                    let value = self.wrap_hashes(&value)?;
                     table.insert(Value::symbol(&key), value);
                 }
-                let class = self.class("PropertyStruct");
-                self.object(class, Data::Table(Rc::new(table)))
+                let class = self.load_class("PropertyStruct");
+                self.create_object(class, Data::Table(Rc::new(table)))
             }
             Value::Array(array) => {
                 let mut items = Vec::new();
                 for item in array.to_vec() {
-                    items.push(self.wrap(&item)?);
+                    items.push(self.wrap_hashes(&item)?);
                 }
                 Value::array(items)
             }
@@ -399,7 +399,7 @@ impl Interp {
     }
 
     /// Calls a method of a built-in class whose objects have no data of their own.
-    pub(super) fn plain_method(
+    pub(super) fn call_plain_method(
         &mut self,
         receiver: &Value,
         name: &str,
@@ -415,7 +415,7 @@ impl Interp {
             ("Binding", "local_variable_get" | "local_variable_set" | "local_variable_defined?" | "eval") => {
                 Err(self.unsupported_error(format!("Binding#{name}")))
             }
-            ("OpenSSL::X509::Extension", _) => stdlib::openssl::part_method(self, object, name, args),
+            ("OpenSSL::X509::Extension", _) => stdlib::openssl::call_part_method(self, object, name, args),
             _ => Ok(None),
         }
     }

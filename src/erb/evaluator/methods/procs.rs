@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{ProcKind, RProc, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Proc. Returns `None` if Proc does not implement it.
-    pub(super) fn proc_method(
+    pub(super) fn call_proc_method(
         &mut self,
         block: &Rc<RProc>,
         name: &str,
@@ -36,7 +36,7 @@ impl Interp {
             "curry" => {
                 let count = match args.get(0) {
                     Some(count) => self.int_arg(&count.clone())?,
-                    None => match self.proc_method(block, "arity", &Args::default())? {
+                    None => match self.call_proc_method(block, "arity", &Args::default())? {
                         Some(Value::Int(count)) if count >= 0 => count,
                         Some(Value::Int(count)) => -count - 1,
                         _ => 0,
@@ -48,9 +48,9 @@ impl Interp {
                 let other = self.arg(args, 0)?;
                 let receiver = Value::Proc(Rc::clone(block));
                 let (first, second) = if name == ">>" { (receiver, other) } else { (other, receiver) };
-                Value::native(move |interp, values| {
-                    let middle = interp.call(&first, "call", values)?;
-                    interp.call(&second, "call", vec![middle])
+                Value::native_block(move |interpreter, values| {
+                    let middle = interpreter.call(&first, "call", values)?;
+                    interpreter.call(&second, "call", vec![middle])
                 })
             }
             "name" => match &block.kind {
@@ -76,13 +76,13 @@ impl Interp {
 
 /// Returns a proc that calls `block` once it has collected `count` arguments.
 fn curry(block: Rc<RProc>, count: usize, collected_args: Vec<Value>) -> Value {
-    Value::native(move |interp, values| {
-        let mut all = collected_args.clone();
-        all.extend(values);
-        if all.len() >= count {
-            interp.call_proc(&block, Args::new(all))
+    Value::native_block(move |interpreter, values| {
+        let mut all_args = collected_args.clone();
+        all_args.extend(values);
+        if all_args.len() >= count {
+            interpreter.call_proc(&block, Args::new(all_args))
         } else {
-            Ok(curry(Rc::clone(&block), count, all))
+            Ok(curry(Rc::clone(&block), count, all_args))
         }
     })
 }

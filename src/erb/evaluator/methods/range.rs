@@ -10,10 +10,10 @@ use super::compare::is_number;
 use super::steps::float_step_count;
 use super::{to_big, to_f64};
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RRange, Value};
 
-impl Interp {
+impl Interpreter {
     /// Returns the first index and the number of elements that a range selects from `length` elements.
     /// Returns `None` if the start is out of bounds.
     pub(crate) fn range_bounds(
@@ -79,7 +79,7 @@ impl Interp {
     pub(super) fn each_in_range(
         &mut self,
         range: &RRange,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+        visit: &mut dyn FnMut(&mut Interpreter, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         match (&range.begin, &range.end) {
             (Value::Int(begin), end) => {
@@ -113,7 +113,7 @@ impl Interp {
             }
             (Value::Nil, _) => self.raise_type_error("can't iterate from NilClass"),
             (begin, _) => {
-                if !self.responds(begin, "succ") {
+                if !self.responds_to(begin, "succ") {
                     let class = self.class_of(begin).label();
                     return self.raise_type_error(format!("can't iterate from {class}"));
                 }
@@ -144,7 +144,7 @@ impl Interp {
         begin: &str,
         end: &str,
         excludes_end: bool,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<ControlFlow<()>>,
+        visit: &mut dyn FnMut(&mut Interpreter, Value) -> EvalResult<ControlFlow<()>>,
     ) -> EvalResult<()> {
         if let (&[begin], &[end]) = (begin.as_bytes(), end.as_bytes())
             && begin.is_ascii()
@@ -161,8 +161,8 @@ impl Interp {
             }
             return Ok(());
         }
-        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if digits(begin) && digits(end) {
+        let has_only_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if has_only_digits(begin) && has_only_digits(end) {
             let (Ok(first), Ok(last)) = (begin.parse::<i64>(), end.parse::<i64>()) else {
                 return Err(self.unsupported_error("a range of strings with numbers beyond 64 bits"));
             };
@@ -198,7 +198,7 @@ impl Interp {
     }
 
     /// Implements `step` and `%`.
-    fn range_step(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> EvalResult<Value> {
+    fn step_range(&mut self, range: &Rc<RRange>, name: &str, args: &Args) -> EvalResult<Value> {
         let receiver = Value::Range(Rc::clone(range));
         let step = args.get(0).cloned().unwrap_or(Value::Int(1));
         if is_number(&step) && to_f64(&step) == 0.0 {
@@ -208,7 +208,7 @@ impl Interp {
             if is_number(&step) && to_f64(&step) < 0.0 {
                 return Err(self.unsupported_error("a range with a negative step"));
             }
-            return self.enumerator(&receiver, name, args.list.clone());
+            return self.create_enumerator(&receiver, name, args.list.clone());
         };
         if is_number(&step) && to_f64(&step) < 0.0 {
             return self.raise_argument_error("step can't be negative");
@@ -235,8 +235,8 @@ impl Interp {
             {
                 let end = if end.is_nil() { f64::INFINITY } else { to_f64(end) };
                 let (begin, step) = (to_f64(&range.begin), to_f64(&step));
-                self.float_steps(begin, end, step, range.excludes_end, &mut |interp, value| {
-                    interp.yield_one(&block, value).map(drop)
+                self.visit_float_steps(begin, end, step, range.excludes_end, &mut |interpreter, value| {
+                    interpreter.yield_one(&block, value).map(drop)
                 })?;
             }
             _ => return Err(self.unsupported_error("Range#step with values of these types")),
@@ -245,7 +245,7 @@ impl Interp {
     }
 
     /// Raises `RangeError` if the range lacks the end that the method needs.
-    fn need_end(&mut self, range: &RRange, name: &str) -> EvalResult<()> {
+    fn require_end(&mut self, range: &RRange, name: &str) -> EvalResult<()> {
         let (end_name, range_kind) = match name {
             "min" if range.begin.is_nil() => ("minimum", "beginless"),
             "max" if range.end.is_nil() => ("maximum", "endless"),
@@ -257,7 +257,7 @@ impl Interp {
     }
 
     /// Calls a method of Range. Returns `None` if Range does not implement it.
-    pub(super) fn range_method(
+    pub(super) fn call_range_method(
         &mut self,
         range: &Rc<RRange>,
         name: &str,
@@ -292,11 +292,11 @@ impl Interp {
             "min" | "max" | "minmax"
                 if range.begin.is_nil() && name != "max" || range.end.is_nil() && name != "min" =>
             {
-                self.need_end(range, name)?;
-                return self.enumerable_method(&receiver, name, args);
+                self.require_end(range, name)?;
+                return self.call_enumerable_method(&receiver, name, args);
             }
             "min" | "max" if !args.is_empty() || args.block.is_some() => {
-                return self.enumerable_method(&receiver, name, args);
+                return self.call_enumerable_method(&receiver, name, args);
             }
             "max" if self.compare(&range.begin, &range.end)? == Some(Ordering::Greater) => Value::Nil,
             "max"
@@ -317,7 +317,7 @@ impl Interp {
             }
             "min" if range.end.is_nil() => range.begin.clone(),
             "max" if range.excludes_end && !is_number(&range.end) => {
-                return self.enumerable_method(&receiver, name, args);
+                return self.call_enumerable_method(&receiver, name, args);
             }
             "min" | "max" => match (&range.begin, &range.end) {
                 (Value::Int(begin), Value::Int(end)) => {
@@ -329,7 +329,7 @@ impl Interp {
                     }
                 }
                 _ => {
-                    let order = self.order(&range.begin, &range.end)?;
+                    let order = self.compare_or_raise(&range.begin, &range.end)?;
                     let is_empty =
                         order == Ordering::Greater || order == Ordering::Equal && range.excludes_end;
                     if is_empty {
@@ -337,18 +337,18 @@ impl Interp {
                     } else if name == "min" {
                         range.begin.clone()
                     } else if range.excludes_end {
-                        Value::big(to_big(&range.end) - 1)
+                        Value::integer(to_big(&range.end) - 1)
                     } else {
                         range.end.clone()
                     }
                 }
             },
             "each" => match &args.block {
-                None => self.enumerator(&receiver, "each", Vec::new())?,
+                None => self.create_enumerator(&receiver, "each", Vec::new())?,
                 Some(block) => {
                     let block = block.clone();
-                    self.each_in_range(range, &mut |interp, item| {
-                        interp.yield_one(&block, item)?;
+                    self.each_in_range(range, &mut |interpreter, item| {
+                        interpreter.yield_one(&block, item)?;
                         Ok(ControlFlow::Continue(()))
                     })?;
                     receiver
@@ -358,7 +358,7 @@ impl Interp {
             "size" | "count" if args.is_empty() && args.block.is_none() => match (&range.begin, &range.end) {
                 (Value::Int(begin), Value::Int(end)) => {
                     let count = i128::from(*end) - i128::from(*begin) + i128::from(!range.excludes_end);
-                    Value::big(count.max(0).into())
+                    Value::integer(count.max(0).into())
                 }
                 (Value::Int(_), Value::Nil) | (Value::Nil, Value::Int(_)) => Value::Float(f64::INFINITY),
                 (begin, end)
@@ -375,7 +375,7 @@ impl Interp {
                 (Value::Int(_) | Value::Big(_), Value::Int(_) | Value::Big(_)) => {
                     let count: BigInt =
                         to_big(&range.end) - to_big(&range.begin) + i32::from(!range.excludes_end);
-                    Value::big(count.max(BigInt::from(0)))
+                    Value::integer(count.max(BigInt::from(0)))
                 }
                 _ if name == "count" => Value::Int(self.collect(&receiver)?.len() as i64),
                 _ => Value::Nil,
@@ -386,11 +386,11 @@ impl Interp {
                     return Ok(Some(Value::Bool(self.covers_range(range, inner)?)));
                 }
                 if let (Value::Str(_), "include?" | "member?") = (&range.begin, name) {
-                    return self.enumerable_method(&receiver, name, args);
+                    return self.call_enumerable_method(&receiver, name, args);
                 }
                 Value::Bool(self.range_covers(range, &value)?)
             }
-            "step" | "%" => self.range_step(range, name, args)?,
+            "step" | "%" => self.step_range(range, name, args)?,
             "to_a" | "to_ary" | "entries" => {
                 if range.end.is_nil() {
                     return Err(self.ruby_error("RangeError", "cannot convert endless range to an array"));
@@ -404,12 +404,12 @@ impl Interp {
                     if last < first {
                         return Ok(Some(Value::Int(0)));
                     }
-                    Value::big((&first + &last) * (&last - &first + 1) / 2)
+                    Value::integer((&first + &last) * (&last - &first + 1) / 2)
                 }
-                _ => return self.enumerable_method(&receiver, name, args),
+                _ => return self.call_enumerable_method(&receiver, name, args),
             },
             "inspect" => Value::str(self.inspect(&receiver)?),
-            _ => return self.enumerable_method(&receiver, name, args),
+            _ => return self.call_enumerable_method(&receiver, name, args),
         }))
     }
 }

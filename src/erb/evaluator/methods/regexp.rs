@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::array::position;
 use super::string_edit::byte_at;
 use super::string_query::char_count;
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
-use crate::evaluator::meter::{self, Exceeded};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
+use crate::evaluator::meter::{self, Abort};
 use crate::evaluator::stdlib::regex::{
     Groups, Regex, escape, folds_to_ascii, folds_to_several, is_unclear_in_words,
 };
@@ -31,9 +31,9 @@ impl RMatch {
     }
 }
 
-impl Interp {
+impl Interpreter {
     /// Returns the regular expression with this source and these option letters. Each one is compiled once.
-    pub(crate) fn regexp(&mut self, source: &str, options: &str) -> EvalResult<Value> {
+    pub(crate) fn compile_regexp(&mut self, source: &str, options: &str) -> EvalResult<Value> {
         let mut bits = 0;
         for option in options.chars() {
             bits |= match option {
@@ -47,11 +47,11 @@ impl Interp {
                 }
             };
         }
-        self.regexp_bits(source, bits)
+        self.compile_regexp_with_bits(source, bits)
     }
 
     /// Returns the regular expression with this source and these option bits, see [`Regex::options`].
-    pub(crate) fn regexp_bits(&mut self, source: &str, options: u8) -> EvalResult<Value> {
+    pub(crate) fn compile_regexp_with_bits(&mut self, source: &str, options: u8) -> EvalResult<Value> {
         let key = (source.to_owned(), options);
         if let Some(regexp) = self.regexps.get(&key) {
             return Ok(Value::Regexp(Rc::clone(regexp)));
@@ -77,14 +77,14 @@ impl Interp {
     }
 
     /// Finds the first match at or after a byte offset.
-    pub(crate) fn regexp_match(
+    pub(crate) fn find_match(
         &mut self,
         regexp: &Rc<Regex>,
         text: &str,
         start: usize,
     ) -> EvalResult<Option<Rc<RMatch>>> {
         self.check_subject(regexp, text)?;
-        let groups = self.regexp_groups(regexp, text, start)?;
+        let groups = self.find_groups(regexp, text, start)?;
         Ok(groups.map(|groups| RMatch::new(Rc::clone(regexp), Rc::from(text), groups, true)))
     }
 
@@ -122,7 +122,7 @@ impl Interp {
 
     /// Finds the byte ranges of the first match at or after a byte offset, in a text that
     /// [`Self::check_subject`] accepts.
-    pub(super) fn regexp_groups(
+    pub(super) fn find_groups(
         &mut self,
         regexp: &Rc<Regex>,
         text: &str,
@@ -134,12 +134,12 @@ impl Interp {
         self.step(start.elapsed().as_micros() as u64 * STEPS_PER_MICROSECOND)?;
         match search_result {
             Ok(groups) => Ok(groups),
-            Err(text) => Err(Exceeded::Limit(format!("a regular expression took too long: {text}")).into()),
+            Err(text) => Err(Abort::Limit(format!("a regular expression took too long: {text}")).into()),
         }
     }
 
     /// Calls a method of Regexp. Returns `None` if Regexp does not implement it.
-    pub(super) fn regexp_method(
+    pub(super) fn call_regexp_method(
         &mut self,
         regexp: &Rc<Regex>,
         name: &str,
@@ -166,12 +166,12 @@ impl Interp {
                     _ if name == "===" => return Ok(Some(Value::Bool(false))),
                     other => self.string_arg(other)?,
                 };
-                let start = self.match_start(&text, args)?;
+                let start = self.match_offset_arg(&text, args)?;
                 let match_data = match start {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
-                    Some(start) => self.regexp_match(regexp, &text, start)?,
+                    Some(start) => self.find_match(regexp, &text, start)?,
                     None => None,
                 };
                 if name == "match?" {
@@ -206,25 +206,25 @@ impl Interp {
     }
 
     /// Calls a method of MatchData. Returns `None` if MatchData does not implement it.
-    pub(super) fn match_method(
+    pub(super) fn call_match_method(
         &mut self,
         match_data: &Rc<RMatch>,
         name: &str,
         args: &Args,
     ) -> EvalResult<Option<Value>> {
-        let all = |first_group: usize| {
+        let group_values = |first_group: usize| {
             (first_group..match_data.groups.len()).map(|index| match_data.value(index)).collect::<Vec<_>>()
         };
         Ok(Some(match name {
             "[]" => match self.arg(args, 0)? {
-                Value::Str(name) => self.match_named(match_data, &name.get().clone())?,
-                Value::Symbol(name) => self.match_named(match_data, &name)?,
+                Value::Str(name) => self.named_group(match_data, &name.get().clone())?,
+                Value::Symbol(name) => self.named_group(match_data, &name)?,
                 Value::Int(index) if index < 0 && args.len() == 1 => {
                     let group = self.group_number(match_data, &Value::Int(index))?;
                     group.map_or(Value::Nil, |group| match_data.value(group))
                 }
                 index => {
-                    let list = Value::array(all(0));
+                    let list = Value::array(group_values(0));
                     let mut args = args.clone();
                     if let Some(first) = args.list.first_mut() {
                         *first = index;
@@ -232,8 +232,8 @@ impl Interp {
                     self.call_with(&list, "[]", args)?
                 }
             },
-            "to_a" | "deconstruct" if name == "to_a" => Value::array(all(0)),
-            "captures" | "deconstruct" => Value::array(all(1)),
+            "to_a" | "deconstruct" if name == "to_a" => Value::array(group_values(0)),
+            "captures" | "deconstruct" => Value::array(group_values(1)),
             "named_captures" => {
                 Value::hash(RHash::from_pairs(match_data.regexp.names().into_iter().map(|name| {
                     let index = match_data.regexp.group_index(&name).unwrap_or(usize::MAX);
@@ -250,8 +250,8 @@ impl Interp {
             "to_s" => match_data.value(0),
             "begin" | "end" | "offset" => {
                 let index = match self.arg(args, 0)? {
-                    Value::Str(name) => self.group_named(match_data, &name.get().clone())?,
-                    Value::Symbol(name) => self.group_named(match_data, &name)?,
+                    Value::Str(name) => self.named_group_number(match_data, &name.get().clone())?,
+                    Value::Symbol(name) => self.named_group_number(match_data, &name)?,
                     index => self.int_arg(&index)?,
                 };
                 let group = usize::try_from(index).ok().and_then(|index| match_data.groups.get(index));
@@ -275,7 +275,7 @@ impl Interp {
             "string" => Value::str(&*match_data.subject),
             "regexp" => Value::Regexp(Rc::clone(&match_data.regexp)),
             "values_at" => {
-                let list = Value::array(all(0));
+                let list = Value::array(group_values(0));
                 self.call_with(&list, "values_at", args.clone())?
             }
             _ => return Ok(None),
@@ -284,7 +284,7 @@ impl Interp {
 
     /// Returns the byte offset at which to begin a match, from the second argument. Returns `None` if it is
     /// out of bounds.
-    pub(super) fn match_start(&mut self, text: &str, args: &Args) -> EvalResult<Option<usize>> {
+    pub(super) fn match_offset_arg(&mut self, text: &str, args: &Args) -> EvalResult<Option<usize>> {
         let start = self.index_or(args, 1, 0)?;
         let length = char_count(text) as i64;
         let start = if start < 0 { start + length } else { start.min(length) };
@@ -292,8 +292,8 @@ impl Interp {
     }
 
     /// Returns the text of a named group, or raises `IndexError`.
-    fn match_named(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
-        let index = self.group_named(match_data, name)?;
+    fn named_group(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<Value> {
+        let index = self.named_group_number(match_data, name)?;
         Ok(match_data.value(index as usize))
     }
 
@@ -305,8 +305,8 @@ impl Interp {
         group: &Value,
     ) -> EvalResult<Option<usize>> {
         let index = match group {
-            Value::Str(name) => self.group_named(match_data, &name.get().clone())?,
-            Value::Symbol(name) => self.group_named(match_data, name)?,
+            Value::Str(name) => self.named_group_number(match_data, &name.get().clone())?,
+            Value::Symbol(name) => self.named_group_number(match_data, name)?,
             index => self.index_arg(index)?,
         };
         // Negative numbers cannot reach group 0, the whole match.
@@ -314,7 +314,7 @@ impl Interp {
     }
 
     /// Returns the number of a named group, or raises `IndexError`.
-    fn group_named(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
+    fn named_group_number(&mut self, match_data: &Rc<RMatch>, name: &str) -> EvalResult<i64> {
         match match_data.regexp.group_index(name) {
             Some(index) => Ok(index as i64),
             None => Err(self.ruby_error("IndexError", format!("undefined group name reference: {name}"))),
@@ -322,7 +322,7 @@ impl Interp {
     }
 
     /// Calls a class method of Regexp.
-    pub(super) fn regexp_class_method(
+    pub(super) fn call_regexp_class_method(
         &mut self,
         name: &str,
         args: &Args,
@@ -338,7 +338,7 @@ impl Interp {
                         Some(value) => u8::from(value.is_truthy()),
                         None => 0,
                     };
-                    self.regexp_bits(&source, options)?
+                    self.compile_regexp_with_bits(&source, options)?
                 }
             },
             "escape" | "quote" => {
@@ -360,14 +360,14 @@ impl Interp {
                     });
                 }
                 let source = if sources.is_empty() { "(?!)".into() } else { sources.join("|") };
-                self.regexp_bits(&source, 0)?
+                self.compile_regexp_with_bits(&source, 0)?
             }
             "last_match" => {
                 let last_match = env.and_then(|env| self.last_match(env));
                 match (last_match, args.get(0)) {
                     (None, _) => Value::Nil,
                     (Some(last_match), None) => Value::Match(last_match),
-                    (Some(last_match), Some(_)) => return self.match_method(&last_match, "[]", args),
+                    (Some(last_match), Some(_)) => return self.call_match_method(&last_match, "[]", args),
                 }
             }
             _ => return Ok(None),

@@ -2,18 +2,18 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, RHash, Value};
 
-impl Interp {
-    pub(super) fn new_set(&mut self, items: Vec<Value>) -> Value {
-        let class = self.class("Set");
+impl Interpreter {
+    pub(super) fn create_set(&mut self, items: Vec<Value>) -> Value {
+        let class = self.load_class("Set");
         let hash = RHash::from_pairs(items.into_iter().map(|item| (item, Value::Bool(true))));
-        self.object(class, Data::Set(Rc::new(hash)))
+        self.create_object(class, Data::Set(Rc::new(hash)))
     }
 
     /// Calls a method of Set. Returns `None` if Set does not implement it.
-    pub(super) fn set_method(
+    pub(super) fn call_set_method(
         &mut self,
         object: &Rc<Object>,
         name: &str,
@@ -81,7 +81,7 @@ impl Interp {
             "count" if args.is_empty() && args.block.is_none() => Value::Int(set.len() as i64),
             "empty?" => Value::Bool(set.len() == 0),
             "each" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for item in keys(&set) {
                     self.yield_one(&block, item)?;
                 }
@@ -109,7 +109,7 @@ impl Interp {
                         items = excludes_end;
                     }
                 }
-                self.new_set(items)
+                self.create_set(items)
             }
             "subset?" | "<=" | "superset?" | ">=" | "proper_subset?" | "<" | "proper_superset?" | ">"
             | "disjoint?" | "intersect?" => {
@@ -128,18 +128,18 @@ impl Interp {
                 })
             }
             "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
-                let block = self.block(args)?;
-                let keeps = matches!(name, "select!" | "keep_if" | "filter!");
+                let block = self.block_arg(args)?;
+                let keeps_matches = matches!(name, "select!" | "keep_if" | "filter!");
                 let before = set.len();
                 for item in keys(&set) {
-                    if self.yield_one(&block, item.clone())?.is_truthy() != keeps {
+                    if self.yield_one(&block, item.clone())?.is_truthy() != keeps_matches {
                         set.remove(&item);
                     }
                 }
                 if name.ends_with('!') && set.len() == before { Value::Nil } else { receiver }
             }
             "inspect" | "to_s" => Value::str(self.inspect(&receiver)?),
-            _ => return self.enumerable_method(&receiver, name, args),
+            _ => return self.call_enumerable_method(&receiver, name, args),
         }))
     }
 }

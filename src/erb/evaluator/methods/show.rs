@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 use std::sync::LazyLock;
 
-use crate::evaluator::eval::{EvalResult, Interp};
+use crate::evaluator::eval::{EvalResult, Interpreter};
 use crate::evaluator::meter::Charge;
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{Data, Object, ProcKind, Value};
 
-impl Interp {
+impl Interpreter {
     /// Returns the text of `to_s`. A template can define it for its own classes.
     pub(crate) fn text_of(&mut self, value: &Value) -> EvalResult<String> {
         self.check_depth()?;
@@ -38,7 +38,7 @@ impl Interp {
                 if let Some(method) = self.find_user_method(value, "to_s") {
                     return match self.invoke(&method, value, crate::evaluator::eval::Args::default())? {
                         Value::Str(text) => Ok(text.get().clone()),
-                        _ => Ok(self.anonymous(object)),
+                        _ => Ok(self.anonymous_text(object)),
                     };
                 }
                 self.object_to_s(object)?
@@ -73,12 +73,12 @@ impl Interp {
                 drop(data);
                 self.inspect(&value)?
             }
-            _ => self.anonymous(object),
+            _ => self.anonymous_text(object),
         })
     }
 
     /// Returns the form `#<Class:0x…>`. The number is the object's ID, which is the same in each run.
-    pub(crate) fn anonymous(&mut self, object: &Rc<Object>) -> String {
+    pub(crate) fn anonymous_text(&mut self, object: &Rc<Object>) -> String {
         format!("#<{}:{:#018x}>", object.class.label(), object.id)
     }
 
@@ -245,7 +245,7 @@ impl Interp {
             }
             _ => {
                 drop(data);
-                self.anonymous(object)
+                self.anonymous_text(object)
             }
         })
     }
@@ -283,7 +283,7 @@ impl Interp {
 /// Returns a string as `inspect` shows it. In a `is_binary` string each character stands for one byte.
 pub(crate) fn inspect_str(text: &str, is_binary: bool) -> String {
     // A character becomes up to six bytes.
-    let _held = Charge::new(text.len() * 6);
+    let _charge = Charge::new(text.len() * 6);
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     let mut characters = text.chars().peekable();

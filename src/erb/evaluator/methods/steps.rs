@@ -3,19 +3,19 @@
 use std::cmp::Ordering;
 
 use super::compare::{compare_numbers, is_number, to_f64};
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
-impl Interp {
+impl Interpreter {
     /// Implements `times`, `upto` and `downto` with a block.
     pub(super) fn count_numbers(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<Value> {
-        let block = self.block(args)?;
+        let block = self.block_arg(args)?;
         let Value::Int(start) = *receiver else {
             return Err(self.unsupported_error(format!("Integer#{name} of a number beyond 64 bits")));
         };
         let limit = if name == "times" { Value::Int(start.saturating_sub(1)) } else { self.arg(args, 0)? };
         if !is_number(&limit) {
-            let limit_text = self.compared_with(&limit)?;
+            let limit_text = self.comparison_text(&limit)?;
             return self.raise_argument_error(format!("comparison of Integer with {limit_text} failed"));
         }
         let order_past_limit = if name == "downto" { Ordering::Less } else { Ordering::Greater };
@@ -31,7 +31,7 @@ impl Interp {
     }
 
     /// Implements `step` of integers and floats.
-    pub(super) fn number_step(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
+    pub(super) fn step_number(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let positional = args.positional();
         let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
         let mut step = positional.get(1).cloned().unwrap_or(Value::Int(1));
@@ -55,7 +55,7 @@ impl Interp {
             return self.raise_argument_error("step can't be 0");
         }
         let Some(block) = args.block.clone() else {
-            return self.enumerator(receiver, "step", vec![limit, step]);
+            return self.create_enumerator(receiver, "step", vec![limit, step]);
         };
         let goes_down = to_f64(&step) < 0.0;
         if [receiver, &limit, &step].into_iter().any(|value| matches!(value, Value::Float(_))) {
@@ -65,8 +65,8 @@ impl Interp {
                 Value::Nil => f64::INFINITY,
                 limit => to_f64(limit),
             };
-            self.float_steps(start, end, step, false, &mut |interp, value| {
-                interp.yield_one(&block, value).map(drop)
+            self.visit_float_steps(start, end, step, false, &mut |interpreter, value| {
+                interpreter.yield_one(&block, value).map(drop)
             })?;
             return Ok(receiver.clone());
         }
@@ -80,13 +80,13 @@ impl Interp {
     }
 
     /// Visits the floats from `start` to `end`, as many as Ruby does despite rounding errors.
-    pub(super) fn float_steps(
+    pub(super) fn visit_float_steps(
         &mut self,
         start: f64,
         end: f64,
         step: f64,
         excludes_end: bool,
-        visit: &mut dyn FnMut(&mut Interp, Value) -> EvalResult<()>,
+        visit: &mut dyn FnMut(&mut Interpreter, Value) -> EvalResult<()>,
     ) -> EvalResult<()> {
         if step.is_infinite() {
             if float_step_count(start, end, step, excludes_end) > 0.0 {
@@ -107,7 +107,8 @@ impl Interp {
     }
 }
 
-/// Returns the number of floats from `start` to `end`. As in Ruby, a rounding error does not drop the last one.
+/// Returns the number of floats from `start` to `end`. As in Ruby, a rounding error does not drop the last
+/// one.
 pub(super) fn float_step_count(start: f64, end: f64, step: f64, excludes_end: bool) -> f64 {
     if step.is_infinite() {
         return f64::from(u8::from(if step > 0.0 { start <= end } else { start >= end }));

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use super::successor::successor;
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::stdlib;
 use crate::evaluator::value::{RString, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of String. Returns `None` if String does not implement it.
-    pub(super) fn string_method(
+    pub(super) fn call_string_method(
         &mut self,
         string: &Rc<RString>,
         name: &str,
@@ -17,13 +17,13 @@ impl Interp {
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
         if string.has_bytes() {
-            return self.bytes_method(string, name, args, env);
+            return self.call_bytes_method(string, name, args, env);
         }
-        self.text_method(string, name, args, env)
+        self.call_text_method(string, name, args, env)
     }
 
     /// Calls a method of a binary string. Its characters are bytes, which most methods would treat as text.
-    fn bytes_method(
+    fn call_bytes_method(
         &mut self,
         string: &Rc<RString>,
         name: &str,
@@ -68,7 +68,7 @@ impl Interp {
             "dedup",
         ];
         /// Methods that return binary strings.
-        const RETURN_BYTES: &[&str] = &[
+        const BINARY_RESULT_METHODS: &[&str] = &[
             "strip",
             "lstrip",
             "rstrip",
@@ -90,16 +90,16 @@ impl Interp {
         let matches_text = matches!(args.get(0), Some(Value::Str(_) | Value::Regexp(_)));
         let is_supported = match name {
             "[]" | "slice" | "slice!" => !matches_text,
-            _ => SUPPORTED_METHODS.contains(&name) || RETURN_BYTES.contains(&name),
+            _ => SUPPORTED_METHODS.contains(&name) || BINARY_RESULT_METHODS.contains(&name),
         };
-        let result = self.text_method(string, name, args, env)?;
+        let result = self.call_text_method(string, name, args, env)?;
         match &result {
             None => return Ok(None),
             Some(_) if !is_supported => {
                 return Err(self.unsupported_error(format!("String#{name} of text that is not UTF-8")));
             }
-            Some(Value::Str(text)) if RETURN_BYTES.contains(&name) => text.is_binary.set(true),
-            Some(Value::Array(list)) if RETURN_BYTES.contains(&name) => {
+            Some(Value::Str(text)) if BINARY_RESULT_METHODS.contains(&name) => text.is_binary.set(true),
+            Some(Value::Array(list)) if BINARY_RESULT_METHODS.contains(&name) => {
                 for item in list.to_vec() {
                     if let Value::Str(text) = item {
                         text.is_binary.set(true);
@@ -112,17 +112,17 @@ impl Interp {
     }
 
     /// Calls a method of a string as text. Returns `None` if String does not implement it.
-    fn text_method(
+    fn call_text_method(
         &mut self,
         string: &Rc<RString>,
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
-        if let Some(value) = self.string_edit(string, name, args, env)? {
+        if let Some(value) = self.call_string_edit(string, name, args, env)? {
             return Ok(Some(value));
         }
-        if let Some(value) = self.string_query(string, name, args, env)? {
+        if let Some(value) = self.call_string_query(string, name, args, env)? {
             return Ok(Some(value));
         }
         let text = string.get().clone();
@@ -135,7 +135,7 @@ impl Interp {
                 if radix >= 0 && !text.is_empty() && stdlib::number::has_no_digits(&text) {
                     return Ok(Some(Value::Int(0)));
                 }
-                let radix = self.radix(radix)?;
+                let radix = self.check_radix(radix)?;
                 stdlib::number::integer_prefix(&text, radix, 10)
             }
             "to_f" => Value::Float(stdlib::number::float_prefix(&text)),
@@ -184,7 +184,7 @@ impl Interp {
                 Value::Str(Rc::new(copy))
             }
             "upcase" | "downcase" | "capitalize" | "swapcase" if !args.is_empty() => {
-                return self.case_option(name, args);
+                return self.reject_case_option(name, args);
             }
             "upcase" => Value::str(text.to_uppercase()),
             "downcase" => Value::str(downcase(&text)),
@@ -249,7 +249,7 @@ impl Interp {
                 next.is_binary.set(string.is_binary.get());
                 Value::Str(Rc::new(next))
             }
-            "tr" | "tr_s" | "delete" | "squeeze" | "count" => self.string_sets(&text, name, args)?,
+            "tr" | "tr_s" | "delete" | "squeeze" | "count" => self.apply_char_sets(&text, name, args)?,
             "delete_prefix" => {
                 let prefix = self.arg(args, 0)?;
                 let prefix = self.string_arg(&prefix)?;
@@ -278,7 +278,7 @@ impl Interp {
             "shellescape" => Value::str(stdlib::shellwords::escape(&text)),
             "shellsplit" => stdlib::shellwords::split(self, &text)?,
             "clamp" | "<" | "<=" | ">" | ">=" | "between?" => {
-                return self.comparable_method(&Value::Str(Rc::clone(string)), name, args);
+                return self.call_comparable_method(&Value::Str(Rc::clone(string)), name, args);
             }
             _ => return Ok(None),
         }))
@@ -286,9 +286,9 @@ impl Interp {
 
     /// Rejects a case conversion with options such as `:ascii`. An invalid option raises `ArgumentError`, and
     /// a valid one is unsupported.
-    fn case_option(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    fn reject_case_option(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         for option in &args.list {
-            let Value::Symbol(option) = option else { return self.raise_no_conversion(option, "Symbol") };
+            let Value::Symbol(option) = option else { return self.raise_conversion_error(option, "Symbol") };
             if !matches!(&**option, "ascii" | "turkic" | "lithuanian" | "fold") {
                 return self.raise_argument_error(format!("invalid option: {option}"));
             }
@@ -335,7 +335,7 @@ impl Interp {
     }
 
     /// Implements `tr`, `tr_s`, `delete`, `squeeze` and `count`.
-    fn string_sets(&mut self, text: &str, name: &str, args: &Args) -> EvalResult<Value> {
+    fn apply_char_sets(&mut self, text: &str, name: &str, args: &Args) -> EvalResult<Value> {
         if text.is_empty() && name == "delete" {
             return Ok(Value::str(text));
         }
@@ -530,18 +530,18 @@ fn downcase(text: &str) -> String {
 /// characters that stand for several letters, such as `ǆ`.
 fn titlecase(character: char) -> String {
     let code = character as u32;
-    let same = |code: u32| char::from_u32(code).map(String::from).unwrap_or_default();
+    let unchanged = |code: u32| char::from_u32(code).map(String::from).unwrap_or_default();
     match code {
         0x1c4..=0x1c6 => "\u{1c5}".into(),
         0x1c7..=0x1c9 => "\u{1c8}".into(),
         0x1ca..=0x1cc => "\u{1cb}".into(),
         0x1f1..=0x1f3 => "\u{1f2}".into(),
         // Georgian letters have no title case.
-        0x10d0..=0x10fa | 0x10fd..=0x10ff => same(code),
-        0x1c90..=0x1cba | 0x1cbd..=0x1cbf => same(code - 0xbc0),
-        0x1f80..=0x1faf => same(code | 8),
-        0x1fb3 | 0x1fc3 | 0x1ff3 => same(code + 9),
-        0x1fbc | 0x1fcc | 0x1ffc => same(code),
+        0x10d0..=0x10fa | 0x10fd..=0x10ff => unchanged(code),
+        0x1c90..=0x1cba | 0x1cbd..=0x1cbf => unchanged(code - 0xbc0),
+        0x1f80..=0x1faf => unchanged(code | 8),
+        0x1fb3 | 0x1fc3 | 0x1ff3 => unchanged(code + 9),
+        0x1fbc | 0x1fcc | 0x1ffc => unchanged(code),
         // The iota subscript is kept instead of becoming a capital iota.
         0x1fb2 | 0x1fb4 | 0x1fb7 | 0x1fc2 | 0x1fc4 | 0x1fc7 | 0x1ff2 | 0x1ff4 | 0x1ff7 => {
             character.to_uppercase().map(|upper| if upper == '\u{399}' { '\u{345}' } else { upper }).collect()

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::value::{RString, Value};
 
-const EDITS: &[&str] = &[
+const EDIT_METHODS: &[&str] = &[
     "<<",
     "concat",
     "prepend",
@@ -40,16 +40,16 @@ const EDITS: &[&str] = &[
     "scrub!",
 ];
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of String that changes the string. Returns `None` for any other method.
-    pub(super) fn string_edit(
+    pub(super) fn call_string_edit(
         &mut self,
         string: &Rc<RString>,
         name: &str,
         args: &Args,
         env: Option<&Rc<Env>>,
     ) -> EvalResult<Option<Value>> {
-        if !EDITS.contains(&name) {
+        if !EDIT_METHODS.contains(&name) {
             return Ok(None);
         }
         let receiver = Value::Str(Rc::clone(string));
@@ -114,9 +114,9 @@ impl Interp {
                 string.set(String::new());
                 receiver
             }
-            "[]=" => self.string_store(string, args)?,
+            "[]=" => self.store_in_string(string, args)?,
             "slice!" => {
-                let slice = self.string_slice(string, args, env)?;
+                let slice = self.slice_string(string, args, env)?;
                 if let Value::Str(removed_text) = &slice {
                     let mut args = args.clone();
                     args.list.push(Value::str(""));
@@ -124,29 +124,29 @@ impl Interp {
                     if removed_text.is_empty() {
                         return Ok(Some(slice));
                     }
-                    self.string_store(string, &args)?;
+                    self.store_in_string(string, &args)?;
                 }
                 slice
             }
             "setbyte" => return Err(self.unsupported_error("String#setbyte")),
             _ => {
-                let plain = name.trim_end_matches('!');
+                let plain_name = name.trim_end_matches('!');
                 let before = string.get().clone();
-                match self.string_method(string, plain, args, env)? {
+                match self.call_string_method(string, plain_name, args, env)? {
                     Some(Value::Str(new)) => {
                         let after = new.get().clone();
                         let is_same = before == after;
                         string.set(after);
                         let is_never_nil = matches!(
-                            plain,
+                            plain_name,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
                         );
                         // The result is nil only without a match, even if the text stays the same.
-                        let has_match = is_same && matches!(plain, "sub" | "gsub") && {
+                        let has_match = is_same && matches!(plain_name, "sub" | "gsub") && {
                             let pattern = self.arg(args, 0)?;
-                            !self.all_matches(&before, &pattern, true)?.is_empty()
+                            !self.find_all_matches(&before, &pattern, true)?.is_empty()
                         };
-                        if is_same && !before.is_empty() && matches!(plain, "tr" | "tr_s") {
+                        if is_same && !before.is_empty() && matches!(plain_name, "tr" | "tr_s") {
                             let source_set = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&receiver, "count", source_set)?, Value::Int(0)) {
                                 return Err(
@@ -163,11 +163,11 @@ impl Interp {
     }
 
     /// Implements `[]=`: replaces a part of the string and returns the assigned value.
-    fn string_store(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
+    fn store_in_string(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let Some((value, location)) = args.list.split_last() else {
             return self.raise_argument_error("wrong number of arguments (given 0, expected 2..3)");
         };
-        let new = self.string_arg(value)?;
+        let new_part = self.string_arg(value)?;
         let text = string.get().clone();
         let length = text.chars().count();
         let (start, end) = match location {
@@ -176,7 +176,7 @@ impl Interp {
                 None => return Err(self.ruby_error("IndexError", "string not matched")),
             },
             [Value::Regexp(regexp), group @ ..] => {
-                let Some(match_data) = self.regexp_match(regexp, &text, 0)? else {
+                let Some(match_data) = self.find_match(regexp, &text, 0)? else {
                     return Err(self.ruby_error("IndexError", "regexp not matched"));
                 };
                 let number = match group.first() {
@@ -219,8 +219,8 @@ impl Interp {
             }
             [] => return self.raise_argument_error("wrong number of arguments (given 1, expected 2..3)"),
         };
-        self.use_scratch(text.len() + new.len())?;
-        string.set(format!("{}{new}{}", &text[..start], &text[end..]));
+        self.use_scratch(text.len() + new_part.len())?;
+        string.set(format!("{}{new_part}{}", &text[..start], &text[end..]));
         Ok(value.clone())
     }
 }

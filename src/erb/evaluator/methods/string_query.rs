@@ -5,13 +5,13 @@ use std::rc::Rc;
 use super::array::position;
 use super::string::fold;
 use super::string_edit::byte_at;
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::meter;
 use crate::evaluator::value::{RString, VALUE_BYTES, Value};
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of String that inspects, splits, matches or replaces. Returns `None` for any other.
-    pub(super) fn string_query(
+    pub(super) fn call_string_query(
         &mut self,
         string: &Rc<RString>,
         name: &str,
@@ -23,7 +23,7 @@ impl Interp {
         Ok(Some(match name {
             "==" | "===" | "eql?" => {
                 let other = self.arg(args, 0)?;
-                Value::Bool(self.equal(&receiver, &other)?)
+                Value::Bool(self.are_equal(&receiver, &other)?)
             }
             "<=>" | "casecmp" | "casecmp?" => {
                 let Value::Str(other) = self.arg(args, 0)? else { return Ok(Some(Value::Nil)) };
@@ -41,7 +41,7 @@ impl Interp {
             "length" | "size" => Value::Int(char_count(&string.get()) as i64),
             "bytesize" => Value::Int(string.bytes().len() as i64),
             "empty?" => Value::Bool(string.get().is_empty()),
-            "[]" | "slice" => self.string_slice(string, args, env)?,
+            "[]" | "slice" => self.slice_string(string, args, env)?,
             "byteslice" => {
                 let bytes = string.bytes();
                 let (start, count) = match args.list.as_slice() {
@@ -73,7 +73,7 @@ impl Interp {
                 for prefix in &args.list {
                     let is_match = match prefix {
                         Value::Regexp(regexp) => {
-                            let match_data = self.regexp_match(regexp, &text, 0)?;
+                            let match_data = self.find_match(regexp, &text, 0)?;
                             match_data.is_some_and(|match_data| {
                                 match_data.groups[0].is_some_and(|(start, _)| start == 0)
                             })
@@ -95,7 +95,7 @@ impl Interp {
                 }
                 Value::Bool(false)
             }
-            "index" | "rindex" => self.string_index(string, name, args, env)?,
+            "index" | "rindex" => self.find_in_string(string, name, args, env)?,
             "chars" | "each_char" | "grapheme_clusters" => {
                 meter::check_room(string.get().chars().count().saturating_mul(VALUE_BYTES))?;
                 let items: Vec<Value> = string.get().chars().map(|c| Value::str(c.to_string())).collect();
@@ -156,13 +156,13 @@ impl Interp {
             }
             "ascii_only?" => Value::Bool(string.get().is_ascii()),
             "valid_encoding?" => Value::Bool(true),
-            "split" => self.string_split(string, args)?,
+            "split" => self.split_string(string, args)?,
             "partition" | "rpartition" => {
                 let separator = self.arg(args, 0)?;
                 let text = string.get().clone();
                 let span = match &separator {
                     Value::Regexp(regexp) if name == "partition" => {
-                        let match_data = self.regexp_match(regexp, &text, 0)?;
+                        let match_data = self.find_match(regexp, &text, 0)?;
                         if let Some(env) = env {
                             self.set_last_match(match_data.clone(), env);
                         }
@@ -173,7 +173,7 @@ impl Interp {
                         self.check_subject(regexp, &text)?;
                         for offset in (0..=text.len()).rev().filter(|offset| text.is_char_boundary(*offset)) {
                             if let Some((start, end)) =
-                                self.regexp_groups(regexp, &text, offset)?.and_then(|groups| groups[0])
+                                self.find_groups(regexp, &text, offset)?.and_then(|groups| groups[0])
                                 && start == offset
                             {
                                 last = Some((start, end));
@@ -213,11 +213,11 @@ impl Interp {
                 }
                 let regexp = self.pattern_arg(&pattern)?;
                 let text = string.get().clone();
-                let match_data = match self.match_start(&text, args)? {
+                let match_data = match self.match_offset_arg(&text, args)? {
                     Some(_) if name == "match?" && self.index_or(args, 1, 0)? > char_count(&text) as i64 => {
                         None
                     }
-                    Some(start) => self.regexp_match(&regexp, &text, start)?,
+                    Some(start) => self.find_match(&regexp, &text, start)?,
                     None => None,
                 };
                 if name == "match?" {
@@ -235,12 +235,12 @@ impl Interp {
                     },
                 }
             }
-            "scan" => self.string_scan(string, args, env)?,
-            "gsub" | "sub" => self.string_replace(string, name == "gsub", args, env)?,
+            "scan" => self.scan_string(string, args, env)?,
+            "gsub" | "sub" => self.replace_in_string(string, name == "gsub", args, env)?,
             "upto" => {
                 let last = self.arg(args, 0)?;
                 let excludes_end = args.get(1).is_some_and(Value::is_truthy);
-                let range = self.range(receiver.clone(), last, excludes_end)?;
+                let range = self.create_range(receiver.clone(), last, excludes_end)?;
                 let each = Args { list: Vec::new(), has_keywords: false, block: args.block.clone() };
                 let result = self.call_with(&range, "each", each)?;
                 if args.block.is_some() { receiver } else { result }
@@ -268,14 +268,14 @@ impl Interp {
             }
             None if returns_enumerator => {
                 let list = Value::array(items);
-                self.enumerator(&list, "each", Vec::new())
+                self.create_enumerator(&list, "each", Vec::new())
             }
             None => Ok(Value::array(items)),
         }
     }
 
     /// Implements `[]` and `slice`.
-    pub(super) fn string_slice(
+    pub(super) fn slice_string(
         &mut self,
         string: &Rc<RString>,
         args: &Args,
@@ -294,7 +294,7 @@ impl Interp {
                 Ok(if text.contains(part.as_str()) { Value::str(part) } else { Value::Nil })
             }
             (Value::Regexp(regexp), group) => {
-                let match_data = self.regexp_match(&regexp, &text, 0)?;
+                let match_data = self.find_match(&regexp, &text, 0)?;
                 if let Some(env) = env {
                     self.set_last_match(match_data.clone(), env);
                 }
@@ -327,7 +327,7 @@ impl Interp {
     }
 
     /// Implements `index` and `rindex`.
-    fn string_index(
+    fn find_in_string(
         &mut self,
         string: &Rc<RString>,
         name: &str,
@@ -347,17 +347,17 @@ impl Interp {
         let position = match &pattern {
             Value::Regexp(regexp) => {
                 let match_data = if is_forward {
-                    self.regexp_match(regexp, &text, start)?
+                    self.find_match(regexp, &text, start)?
                 } else {
                     let mut last = None;
                     self.check_subject(regexp, &text)?;
                     for offset in (0..=start).rev().filter(|offset| text.is_char_boundary(*offset)) {
                         self.step(1)?;
-                        let groups = self.regexp_groups(regexp, &text, offset)?;
+                        let groups = self.find_groups(regexp, &text, offset)?;
                         if groups.is_some_and(|groups| {
                             groups[0].is_some_and(|(match_start, _)| match_start == offset)
                         }) {
-                            last = self.regexp_match(regexp, &text, offset)?;
+                            last = self.find_match(regexp, &text, offset)?;
                             break;
                         }
                     }

@@ -3,11 +3,11 @@
 use std::rc::Rc;
 
 use super::string_query::next_boundary;
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RMatch, RString, Value};
 
-impl Interp {
+impl Interpreter {
     /// Returns a pattern argument as a regular expression. A string is its source, and other values raise
     /// `TypeError`.
     pub(super) fn pattern_arg(&mut self, pattern: &Value) -> EvalResult<Rc<Regex>> {
@@ -15,7 +15,7 @@ impl Interp {
             Value::Regexp(regexp) => Ok(Rc::clone(regexp)),
             Value::Str(text) => {
                 let source = text.get().clone();
-                match self.regexp(&source, "")? {
+                match self.compile_regexp(&source, "")? {
                     Value::Regexp(regexp) => Ok(regexp),
                     _ => Err(self.unsupported_error("this pattern")),
                 }
@@ -29,7 +29,7 @@ impl Interp {
 
     /// Finds the matches of a pattern from left to right, or the first one if `only_first` is true. A string
     /// matches literally.
-    pub(super) fn all_matches(
+    pub(super) fn find_all_matches(
         &mut self,
         text: &str,
         pattern: &Value,
@@ -40,7 +40,7 @@ impl Interp {
             other => {
                 let literal = self.string_arg(other)?;
                 let source = crate::evaluator::stdlib::regex::escape(&literal);
-                match self.regexp(&source, "")? {
+                match self.compile_regexp(&source, "")? {
                     Value::Regexp(regexp) => regexp,
                     _ => return Ok(Vec::new()),
                 }
@@ -51,7 +51,7 @@ impl Interp {
         let mut search_start = 0;
         let subject: Rc<str> = Rc::from(text);
         while search_start <= text.len() {
-            let Some(groups) = self.regexp_groups(&regexp, text, search_start)? else { break };
+            let Some(groups) = self.find_groups(&regexp, text, search_start)? else { break };
             let Some((start, end)) = groups[0] else { break };
             // All matches share their subject. Its memory is counted with the first match.
             let match_data = RMatch::new(Rc::clone(&regexp), Rc::clone(&subject), groups, matches.is_empty());
@@ -69,7 +69,7 @@ impl Interp {
     }
 
     /// Implements `scan`.
-    pub(super) fn string_scan(
+    pub(super) fn scan_string(
         &mut self,
         string: &Rc<RString>,
         args: &Args,
@@ -78,7 +78,7 @@ impl Interp {
         let text = string.get().clone();
         let pattern = self.arg(args, 0)?;
         let mut out = Vec::new();
-        let matches = self.all_matches(&text, &pattern, false)?;
+        let matches = self.find_all_matches(&text, &pattern, false)?;
         let last = matches.last().cloned();
         for match_data in matches {
             let item = if match_data.groups.len() > 1 {
@@ -103,7 +103,7 @@ impl Interp {
     }
 
     /// Implements `gsub` if `replaces_all` is true, and `sub` otherwise.
-    pub(super) fn string_replace(
+    pub(super) fn replace_in_string(
         &mut self,
         string: &Rc<RString>,
         replaces_all: bool,
@@ -117,9 +117,9 @@ impl Interp {
                 return self.raise_argument_error("wrong number of arguments (given 1, expected 2)");
             }
             let receiver = Value::Str(Rc::clone(string));
-            return self.enumerator(&receiver, "gsub", args.list.clone());
+            return self.create_enumerator(&receiver, "gsub", args.list.clone());
         }
-        let matches = self.all_matches(&text, &pattern, !replaces_all)?;
+        let matches = self.find_all_matches(&text, &pattern, !replaces_all)?;
         if let Some(env) = env {
             self.set_last_match(matches.last().cloned(), env);
         }
@@ -132,7 +132,7 @@ impl Interp {
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
                     let key = match_data.value(0);
-                    let value = self.hash_get(map, &key)?;
+                    let value = self.look_up_in_hash(map, &key)?;
                     out.push_str(&self.text_of(&value)?);
                 }
                 (Some(template), _) => {

@@ -3,17 +3,17 @@
 use std::rc::Rc;
 
 use super::string_query::next_boundary;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::stdlib::regex::Regex;
 use crate::evaluator::value::{RString, Value};
 
 /// The bytes that a part and its value take, without the text.
 const PART_BYTES: usize = 128;
 
-impl Interp {
+impl Interpreter {
     /// Implements `split`. A limit of 0 drops empty parts at the end, a negative one keeps them, and a
     /// positive one is the maximum number of parts.
-    pub(super) fn string_split(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
+    pub(super) fn split_string(&mut self, string: &Rc<RString>, args: &Args) -> EvalResult<Value> {
         let text = string.get().clone();
         let limit = self.int_or(args, 1, 0)?;
         let separator = args.get(0).cloned().unwrap_or(Value::Nil);
@@ -65,7 +65,7 @@ impl Interp {
                 parts.push(rest.to_owned());
             }
         } else if let Value::Regexp(regexp) = &separator {
-            self.split_regexp(&text, regexp, limit, &mut parts)?;
+            self.split_by_regexp(&text, regexp, limit, &mut parts)?;
         } else {
             let separator = self.string_arg(&separator)?;
             if separator.is_empty() {
@@ -115,7 +115,7 @@ impl Interp {
     }
 
     /// Splits at the matches of a regular expression. Captured groups become parts of the result.
-    pub(super) fn split_regexp(
+    pub(super) fn split_by_regexp(
         &mut self,
         text: &str,
         regexp: &Rc<Regex>,
@@ -130,7 +130,7 @@ impl Interp {
         self.check_subject(regexp, text)?;
         while start <= text.len() {
             self.use_scratch(PART_BYTES)?;
-            let Some(groups) = self.regexp_groups(regexp, text, start)? else { break };
+            let Some(groups) = self.find_groups(regexp, text, start)? else { break };
             let Some((match_start, match_end)) = groups[0] else { break };
             if match_start == start && match_start == match_end {
                 if !has_advanced {

@@ -4,13 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::array::position;
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Class, Data, Object, RHash, Value};
 use crate::parse::ir::Name;
 
-impl Interp {
+impl Interpreter {
     /// Implements `Struct.new(:a, :b, keyword_init: true) { … }`.
-    pub(super) fn new_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> EvalResult<Value> {
+    pub(super) fn create_struct_class(&mut self, base: &Rc<Class>, args: &Args) -> EvalResult<Value> {
         let keyword_init = args
             .options()
             .and_then(|options| options.get_symbol("keyword_init"))
@@ -64,7 +64,7 @@ impl Interp {
     }
 
     /// Calls a method of an object of a Struct. Returns `None` if Struct does not implement it.
-    pub(super) fn struct_method(
+    pub(super) fn call_struct_method(
         &mut self,
         object: &Rc<Object>,
         name: &str,
@@ -123,7 +123,7 @@ impl Interp {
                 let hash = RHash::from_pairs(members.into_iter().map(Value::Symbol).zip(fields));
                 let hash = Value::hash(hash);
                 match &args.block {
-                    Some(_) => return self.enumerable_method(&hash, "to_h", args),
+                    Some(_) => return self.call_enumerable_method(&hash, "to_h", args),
                     None => hash,
                 }
             }
@@ -131,14 +131,14 @@ impl Interp {
                 Value::hash(RHash::from_pairs(members.into_iter().map(Value::Symbol).zip(fields)))
             }
             "each" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for field in fields {
                     self.yield_one(&block, field)?;
                 }
                 receiver
             }
             "each_pair" => {
-                let block = self.block(args)?;
+                let block = self.block_arg(args)?;
                 for (name, field) in members.into_iter().zip(fields) {
                     self.yield_to(&block, vec![Value::Symbol(name), field])?;
                 }
@@ -152,7 +152,7 @@ impl Interp {
             "size" | "length" => Value::Int(fields.len() as i64),
             "inspect" | "to_s" => Value::str(self.inspect(&receiver)?),
             "==" | "eql?" | "class" | "dup" | "clone" | "hash" | "is_a?" | "respond_to?" => return Ok(None),
-            _ => return self.enumerable_method(&receiver, name, args),
+            _ => return self.call_enumerable_method(&receiver, name, args),
         }))
     }
 

@@ -25,7 +25,7 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
         {
             break;
         }
-        match step(character, width(character), is_binary) {
+        match increment(character, width(character), is_binary) {
             Step::Unchanged => is_separated = true,
             Step::Next(next) => {
                 characters[index] = next;
@@ -96,9 +96,9 @@ enum Step {
     Carry(char, char),
 }
 
-fn step(character: char, width: Width, is_binary: bool) -> Step {
-    let Some(kind) = kind(character, is_binary) else { return Step::Unchanged };
-    let is_of_kind = |other: &char| self::kind(*other, is_binary) == Some(kind);
+fn increment(character: char, width: Width, is_binary: bool) -> Step {
+    let Some(kind) = character_class(character, is_binary) else { return Step::Unchanged };
+    let is_of_kind = |other: &char| self::character_class(*other, is_binary) == Some(kind);
     // A single character of another kind is skipped.
     let next = width.next(character);
     let after = next.and_then(|next| width.next(next));
@@ -125,7 +125,7 @@ enum CharacterClass {
     Letter,
 }
 
-fn kind(character: char, is_binary: bool) -> Option<CharacterClass> {
+fn character_class(character: char, is_binary: bool) -> Option<CharacterClass> {
     if character.is_ascii() || is_binary {
         return match character {
             '0'..='9' => Some(CharacterClass::Digit),

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::evaluator::eval::{Args, Env, EvalResult, Interp};
+use crate::evaluator::eval::{Args, Env, EvalResult, Interpreter};
 use crate::evaluator::value::{ProcKind, RHash, RProc, RString, Value};
 use crate::parse::ir::Name;
 
-impl Interp {
+impl Interpreter {
     /// Calls a method of Symbol. Returns `None` if Symbol does not implement it.
-    pub(super) fn symbol_method(
+    pub(super) fn call_symbol_method(
         &mut self,
         symbol: &Name,
         name: &str,
@@ -27,25 +27,25 @@ impl Interp {
             "length" | "size" | "empty?" | "[]" | "slice" | "start_with?" | "end_with?" | "=~" | "match"
             | "match?" => {
                 let text = Rc::new(RString::new(symbol.to_string()));
-                return self.string_method(&text, name, args, env);
+                return self.call_string_method(&text, name, args, env);
             }
             "upcase" | "downcase" | "capitalize" | "swapcase" | "succ" | "next" => {
                 let text = Rc::new(RString::new(symbol.to_string()));
-                match self.string_method(&text, name, args, env)? {
+                match self.call_string_method(&text, name, args, env)? {
                     Some(Value::Str(text)) => Value::symbol(&text.get()),
                     other => return Ok(other),
                 }
             }
             "inspect" => Value::str(self.inspect(&Value::Symbol(Arc::clone(symbol)))?),
             "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
-                return self.comparable_method(&Value::Symbol(Arc::clone(symbol)), name, args);
+                return self.call_comparable_method(&Value::Symbol(Arc::clone(symbol)), name, args);
             }
             _ => return Ok(None),
         }))
     }
 
     /// Calls a method of nil. Returns `None` if NilClass does not implement it.
-    pub(super) fn nil_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+    pub(super) fn call_nil_method(&mut self, name: &str, args: &Args) -> EvalResult<Option<Value>> {
         Ok(Some(match name {
             "to_s" => {
                 let empty = RString::new(String::new());
@@ -66,7 +66,7 @@ impl Interp {
     }
 
     /// Calls a method of true or false. Returns `None` if their classes do not implement it.
-    pub(super) fn bool_method(
+    pub(super) fn call_bool_method(
         &mut self,
         receiver: bool,
         name: &str,

@@ -18,7 +18,7 @@ enum NameKind {
 
 /// Returns true if Ruby shows a symbol with this name without quotes.
 pub(super) fn is_plain(name: &str) -> bool {
-    kind(name).is_some()
+    classify_name(name).is_some()
         && name.chars().all(|character| matches!(character, ' '..='~') || is_shown_unescaped(character))
 }
 
@@ -27,7 +27,7 @@ fn is_shown_unescaped(character: char) -> bool {
 }
 
 /// Classifies a name as Ruby's lexer does. Returns `None` for a name that only `:"…"` can write.
-fn kind(name: &str) -> Option<NameKind> {
+fn classify_name(name: &str) -> Option<NameKind> {
     const OPERATORS: &[&str] = &[
         "+", "-", "*", "/", "%", "**", "==", "!=", "<", ">", "<=", ">=", "<=>", "===", "[]", "[]=", "<<",
         ">>", "!", "=~", "!~", "&", "|", "^", "~", "+@", "-@", "`",
@@ -39,11 +39,11 @@ fn kind(name: &str) -> Option<NameKind> {
         return if is_special_global(global) {
             Some(NameKind::Variable)
         } else {
-            identifier(name, global, true)
+            classify_identifier(name, global, true)
         };
     }
     if let Some(variable) = name.strip_prefix("@@").or(name.strip_prefix('@')) {
-        return identifier(name, variable, true);
+        return classify_identifier(name, variable, true);
     }
     // Only operators start with these characters, and `name` is not one of them.
     if name.starts_with(['+', '-', '*', '/', '%', '<', '>', '=', '!', '&', '|', '^', '~', '`', '\0'])
@@ -51,17 +51,17 @@ fn kind(name: &str) -> Option<NameKind> {
     {
         return None;
     }
-    identifier(name, name, false)
+    classify_identifier(name, name, false)
 }
 
 /// Classifies an identifier. `body` is `name` without its `$`, `@` or `@@`.
-fn identifier(name: &str, body: &str, is_variable: bool) -> Option<NameKind> {
+fn classify_identifier(name: &str, body: &str, is_variable: bool) -> Option<NameKind> {
     let part =
         |character: char| character.is_ascii_alphanumeric() || character == '_' || !character.is_ascii();
     if !body.starts_with(|first: char| part(first) && !first.is_ascii_digit()) {
         // Ruby accepts any name before the `=` of a writer, except the name of a writer.
         let before = name.strip_suffix('=').filter(|before| !before.is_empty())?;
-        return (kind(before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
+        return (classify_name(before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
     }
     match (body.trim_start_matches(part), is_variable) {
         ("", true) => Some(NameKind::Variable),

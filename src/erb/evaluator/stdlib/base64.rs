@@ -9,14 +9,14 @@ use ::base64::engine::general_purpose::{
     GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE, URL_SAFE_NO_PAD,
 };
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RString, Value};
 
 /// Returns the bytes of a string argument. Other values raise `TypeError`.
-pub(super) fn bytes_of(interp: &mut Interp, value: &Value) -> EvalResult<Vec<u8>> {
+pub(super) fn bytes_of(interpreter: &mut Interpreter, value: &Value) -> EvalResult<Vec<u8>> {
     match value {
         Value::Str(text) => Ok(text.bytes()),
-        other => Ok(interp.string_arg(other)?.into_bytes()),
+        other => Ok(interpreter.string_arg(other)?.into_bytes()),
     }
 }
 
@@ -54,12 +54,16 @@ pub(super) fn decode_lenient(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns bytes as a binary string.
-pub(super) fn binary(bytes: &[u8]) -> Value {
+pub(super) fn binary_string(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }
 
 /// Calls a method of the module Base64. Returns `None` if Base64 does not implement it.
-pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let method_names = [
         "encode64",
         "strict_encode64",
@@ -71,12 +75,12 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     if !method_names.contains(&name) {
         return Ok(None);
     }
-    let value = interp.arg(args, 0)?;
+    let value = interpreter.arg(args, 0)?;
     if value.is_nil() && name.contains("decode") {
-        return Err(interp.ruby_error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
+        return Err(interpreter.ruby_error("NoMethodError", "undefined method `unpack1' for nil:NilClass"));
     }
-    let bytes = bytes_of(interp, &value)?;
-    interp.use_scratch(bytes.len() * 2)?;
+    let bytes = bytes_of(interpreter, &value)?;
+    interpreter.use_scratch(bytes.len() * 2)?;
     Ok(Some(match name {
         "encode64" => Value::str(encode_lines(&bytes)),
         "strict_encode64" => Value::str(STANDARD.encode(&bytes)),
@@ -88,12 +92,12 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             Value::str(if is_padded { URL_SAFE.encode(&bytes) } else { URL_SAFE_NO_PAD.encode(&bytes) })
         }
         "decode64" => match decode_lenient(&bytes) {
-            Some(bytes) => binary(&bytes),
-            None => return Err(interp.unsupported_error("base64 with text after its padding")),
+            Some(bytes) => binary_string(&bytes),
+            None => return Err(interpreter.unsupported_error("base64 with text after its padding")),
         },
         "strict_decode64" => match STANDARD.decode(&bytes) {
-            Ok(bytes) => binary(&bytes),
-            Err(_) => return interp.raise_argument_error("invalid base64"),
+            Ok(bytes) => binary_string(&bytes),
+            Err(_) => return interpreter.raise_argument_error("invalid base64"),
         },
         _ => {
             let standard: Vec<u8> = bytes
@@ -107,8 +111,8 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             // Missing padding is added.
             let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
             match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
-                Ok(bytes) => binary(&bytes),
-                Err(_) => return interp.raise_argument_error("invalid base64"),
+                Ok(bytes) => binary_string(&bytes),
+                Err(_) => return interpreter.raise_argument_error("invalid base64"),
             }
         }
     }))

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use base64::Engine as _;
 use sha1::Digest as _;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
 /// Returns the algorithm of a class name or algorithm name.
@@ -36,7 +36,7 @@ pub(crate) fn hex(algorithm: &str, bytes: &[u8]) -> String {
     hex::encode(digest(algorithm, bytes))
 }
 
-fn binary(bytes: &[u8]) -> Value {
+fn binary_string(bytes: &[u8]) -> Value {
     Value::Str(Rc::new(RString::from_bytes(bytes)))
 }
 
@@ -45,15 +45,15 @@ fn encode_digest(name: &str, sum: &[u8]) -> Option<Value> {
     Some(match name {
         "hexdigest" => Value::str(hex::encode(sum)),
         "base64digest" => Value::str(base64::engine::general_purpose::STANDARD.encode(sum)),
-        "digest" => binary(sum),
+        "digest" => binary_string(sum),
         _ => return None,
     })
 }
 
 /// Calls a method of a digest class itself, such as `Digest::SHA256.hexdigest`. Returns `None` if it does not
 /// implement the method.
-pub(crate) fn class_method(
-    interp: &mut Interp,
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
     class: &Rc<Class>,
     name: &str,
     args: &Args,
@@ -62,25 +62,26 @@ pub(crate) fn class_method(
     let digest_algorithm = match (algorithm(&label), name) {
         (Some(digest_algorithm), _) => digest_algorithm,
         (None, "new") => {
-            let algorithm_name = interp.arg(args, 0)?;
-            let algorithm_name = interp.string_arg(&algorithm_name)?.replace('-', "");
+            let algorithm_name = interpreter.arg(args, 0)?;
+            let algorithm_name = interpreter.string_arg(&algorithm_name)?.replace('-', "");
             match algorithm(&algorithm_name) {
                 Some(digest_algorithm) => {
                     return Ok(Some(
-                        interp.object(Rc::clone(class), Data::Digest(digest_algorithm, Vec::new())),
+                        interpreter
+                            .create_object(Rc::clone(class), Data::Digest(digest_algorithm, Vec::new())),
                     ));
                 }
-                None => return Err(interp.unsupported_error(format!("the digest {algorithm_name}"))),
+                None => return Err(interpreter.unsupported_error(format!("the digest {algorithm_name}"))),
             }
         }
         (None, "hexdigest" | "digest" | "base64digest") => {
-            let algorithm_name = interp.arg(args, 0)?;
-            let algorithm_name = interp.string_arg(&algorithm_name)?.replace('-', "");
+            let algorithm_name = interpreter.arg(args, 0)?;
+            let algorithm_name = interpreter.string_arg(&algorithm_name)?.replace('-', "");
             let Some(digest_algorithm) = algorithm(&algorithm_name) else {
-                return Err(interp.unsupported_error(format!("the digest {algorithm_name}")));
+                return Err(interpreter.unsupported_error(format!("the digest {algorithm_name}")));
             };
-            let data = interp.arg(args, 1)?;
-            let data = super::base64::bytes_of(interp, &data)?;
+            let data = interpreter.arg(args, 1)?;
+            let data = super::base64::bytes_of(interpreter, &data)?;
             return Ok(encode_digest(name, &digest(digest_algorithm, &data)));
         }
         _ => return Ok(None),
@@ -90,20 +91,20 @@ pub(crate) fn class_method(
             Some(Value::Str(text)) if label.starts_with("OpenSSL") => text.bytes(),
             _ => Vec::new(),
         };
-        return Ok(Some(interp.object(Rc::clone(class), Data::Digest(digest_algorithm, bytes))));
+        return Ok(Some(interpreter.create_object(Rc::clone(class), Data::Digest(digest_algorithm, bytes))));
     }
     if !matches!(name, "hexdigest" | "base64digest" | "digest") {
         return Ok(None);
     }
-    let data = interp.arg(args, 0)?;
-    let data = super::base64::bytes_of(interp, &data)?;
-    interp.step(data.len() as u64 / 64)?;
+    let data = interpreter.arg(args, 0)?;
+    let data = super::base64::bytes_of(interpreter, &data)?;
+    interpreter.step(data.len() as u64 / 64)?;
     Ok(encode_digest(name, &digest(digest_algorithm, &data)))
 }
 
 /// Calls a method of a digest object. Returns `None` if digests do not implement it.
-pub(crate) fn method(
-    interp: &mut Interp,
+pub(crate) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     name: &str,
     args: &Args,
@@ -111,8 +112,8 @@ pub(crate) fn method(
     let receiver = Value::Object(Rc::clone(object));
     match name {
         "update" | "<<" => {
-            let data = interp.arg(args, 0)?;
-            let data = super::base64::bytes_of(interp, &data)?;
+            let data = interpreter.arg(args, 0)?;
+            let data = super::base64::bytes_of(interpreter, &data)?;
             object.charge.grow(data.len());
             if let Data::Digest(_, bytes) = &mut *object.data.borrow_mut() {
                 bytes.extend(data);
@@ -131,7 +132,7 @@ pub(crate) fn method(
     let sum = match args.get(0) {
         Some(data) if matches!(name, "hexdigest" | "digest" | "base64digest") => {
             let data = data.clone();
-            digest(algorithm, &super::base64::bytes_of(interp, &data)?)
+            digest(algorithm, &super::base64::bytes_of(interpreter, &data)?)
         }
         _ => digest(algorithm, bytes),
     };
@@ -143,22 +144,27 @@ pub(crate) fn method(
 }
 
 /// Implements `OpenSSL::HMAC.hexdigest(digest, key, data)` and the same call with another encoding.
-pub(crate) fn hmac_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_hmac_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     if !matches!(name, "hexdigest" | "digest" | "base64digest") {
         return Ok(None);
     }
-    let algorithm_name = match interp.arg(args, 0)? {
+    let algorithm_name = match interpreter.arg(args, 0)? {
         Value::Object(object) => match &*object.data.borrow() {
             Data::Digest(algorithm_name, _) => (*algorithm_name).to_owned(),
             _ => String::new(),
         },
-        other => interp.string_arg(&other)?.replace('-', ""),
+        other => interpreter.string_arg(&other)?.replace('-', ""),
     };
     let Some(canonical_name) = algorithm(&algorithm_name) else {
-        return Err(interp.unsupported_error(format!("the digest {algorithm_name}")));
+        return Err(interpreter.unsupported_error(format!("the digest {algorithm_name}")));
     };
-    let (key, data) = (interp.arg(args, 1)?, interp.arg(args, 2)?);
-    let (mut key, data) = (super::base64::bytes_of(interp, &key)?, super::base64::bytes_of(interp, &data)?);
+    let (key, data) = (interpreter.arg(args, 1)?, interpreter.arg(args, 2)?);
+    let (mut key, data) =
+        (super::base64::bytes_of(interpreter, &key)?, super::base64::bytes_of(interpreter, &data)?);
     let block = if matches!(canonical_name, "SHA384" | "SHA512") { 128 } else { 64 };
     if key.len() > block {
         key = digest(canonical_name, &key);

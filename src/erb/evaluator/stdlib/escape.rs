@@ -1,15 +1,15 @@
 //! `ERB::Util` and `CGI`: escape HTML and URLs.
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
 /// The maximum length of an entity that is decoded, in bytes.
 const MAX_ENTITY_BYTES: usize = 64;
 /// Code points from this one on are not decoded.
-const LARGEST_ENTITY: u32 = 0x10_ffff;
+const CODE_POINT_LIMIT: u32 = 0x10_ffff;
 
 /// Escapes the five special characters of HTML.
-pub(super) fn html(text: &str) -> String {
+pub(super) fn escape_html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -68,15 +68,15 @@ fn entity(name: &str) -> Option<u32> {
         None if code.bytes().all(|byte| byte.is_ascii_digit()) => code.parse(),
         _ => return None,
     };
-    number.ok().filter(|code| *code < LARGEST_ENTITY)
+    number.ok().filter(|code| *code < CODE_POINT_LIMIT)
 }
 
-/// Percent-encodes all bytes except ASCII letters, digits and those in `keep`.
-pub(super) fn percent(text: &str, keep: &str) -> String {
+/// Percent-encodes all bytes except ASCII letters, digits and those in `kept_characters`.
+pub(super) fn percent_encode(text: &str, kept_characters: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || keep.as_bytes().contains(&byte) {
+        if byte.is_ascii_alphanumeric() || kept_characters.as_bytes().contains(&byte) {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -86,7 +86,7 @@ pub(super) fn percent(text: &str, keep: &str) -> String {
 }
 
 /// Decodes percent-encoding, and `+` to a space if `decodes_plus`. Returns `None` if the bytes are not UTF-8.
-pub(super) fn unpercent(text: &str, decodes_plus: bool) -> Option<String> {
+pub(super) fn percent_decode(text: &str, decodes_plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut index = 0;
@@ -114,7 +114,11 @@ pub(super) fn unpercent(text: &str, decodes_plus: bool) -> Option<String> {
 }
 
 /// Calls a method of `ERB::Util` or CGI. Returns `None` if neither implements it.
-pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     let method_names = [
         "html_escape",
         "h",
@@ -132,24 +136,24 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
     if !method_names.contains(&name) {
         return Ok(None);
     }
-    let value = interp.arg(args, 0)?;
+    let value = interpreter.arg(args, 0)?;
     let text = match name {
-        "html_escape" | "h" | "url_encode" | "u" => interp.text_of(&value)?,
-        _ => interp.string_arg(&value)?,
+        "html_escape" | "h" | "url_encode" | "u" => interpreter.text_of(&value)?,
+        _ => interpreter.string_arg(&value)?,
     };
-    interp.use_scratch(text.len() * 3)?;
+    interpreter.use_scratch(text.len() * 3)?;
     Ok(Some(Value::str(match name {
-        "html_escape" | "h" | "escapeHTML" | "escape_html" => html(&text),
-        "url_encode" | "u" => percent(&text, "-._~"),
-        "escape" => percent(&text, "-._~ ").replace(' ', "+"),
-        "unescape" => match unpercent(&text, true) {
+        "html_escape" | "h" | "escapeHTML" | "escape_html" => escape_html(&text),
+        "url_encode" | "u" => percent_encode(&text, "-._~"),
+        "escape" => percent_encode(&text, "-._~ ").replace(' ', "+"),
+        "unescape" => match percent_decode(&text, true) {
             Some(text) => text,
-            None => return Err(interp.unsupported_error("text that is not UTF-8")),
+            None => return Err(interpreter.unsupported_error("text that is not UTF-8")),
         },
         "unescapeHTML" | "unescape_html" => match unescape_html(&text) {
             Some(text) => text,
-            None => return Err(interp.unsupported_error("text that is not UTF-8")),
+            None => return Err(interpreter.unsupported_error("text that is not UTF-8")),
         },
-        _ => return Err(interp.unsupported_error(format!("CGI.{name}"))),
+        _ => return Err(interpreter.unsupported_error(format!("CGI.{name}"))),
     })))
 }

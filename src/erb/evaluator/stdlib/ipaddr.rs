@@ -7,18 +7,19 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, EvalResult, Flow, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{Class, Data, Object, Value};
 
-const INVALID: &str = "IPAddr::InvalidAddressError";
+/// The classes of the exceptions.
+const INVALID_ADDRESS: &str = "IPAddr::InvalidAddressError";
 const INVALID_PREFIX: &str = "IPAddr::InvalidPrefixError";
 const WRONG_FAMILY: &str = "IPAddr::AddressFamilyError";
 /// The prefix of IPv4-mapped IPv6 addresses (`::ffff:0:0`).
 const V4_MAPPED_PREFIX: u128 = 0xffff << 32;
 
 /// The class and the message of an exception.
-type Refused = (&'static str, String);
+type AddressError = (&'static str, String);
 
 /// The version of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,7 +86,7 @@ impl Address {
     }
 
     /// Returns true if both addresses are the same. Networks and zones are not compared.
-    pub(crate) fn same_host(&self, other: &Address) -> bool {
+    pub(crate) fn has_same_host(&self, other: &Address) -> bool {
         self.bits == other.bits && self.family == other.family
     }
 
@@ -120,9 +121,14 @@ impl Address {
     }
 
     fn is_private(&self) -> bool {
-        let starts = |network: u32, bits: u32| self.bits as u32 >> (32 - bits) == network >> (32 - bits);
+        let is_in_network =
+            |network: u32, bits: u32| self.bits as u32 >> (32 - bits) == network >> (32 - bits);
         match self.family {
-            Family::V4 => starts(0x0a00_0000, 8) || starts(0xac10_0000, 12) || starts(0xc0a8_0000, 16),
+            Family::V4 => {
+                is_in_network(0x0a00_0000, 8)
+                    || is_in_network(0xac10_0000, 12)
+                    || is_in_network(0xc0a8_0000, 16)
+            }
             Family::V6 => self.bits >> 121 == 0xfc00 >> 9,
         }
     }
@@ -142,16 +148,16 @@ impl Address {
     }
 
     /// Returns a copy with another address. Fails if it is out of range.
-    fn with_bits(&self, bits: &BigInt, family: Family) -> Result<Address, Refused> {
+    fn with_bits(&self, bits: &BigInt, family: Family) -> Result<Address, AddressError> {
         let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.max_bits());
-        let bits = fits.ok_or_else(|| (INVALID, format!("invalid address: {}", self.bits)))?;
+        let bits = fits.ok_or_else(|| (INVALID_ADDRESS, format!("invalid address: {}", self.bits)))?;
         // Only IPv4 masks are truncated to the width of the family.
         let mask = if family == Family::V4 { self.mask & family.max_bits() } else { self.mask };
         Ok(Address { bits, mask, family, zone: self.zone.clone() })
     }
 
     /// Returns the network of this address with a prefix length.
-    fn with_prefix(&self, length: i64) -> Result<Address, Refused> {
+    fn with_prefix(&self, length: i64) -> Result<Address, AddressError> {
         let length = u32::try_from(length).ok().filter(|length| *length <= self.family.width());
         let length = length.ok_or_else(|| (INVALID_PREFIX, format!("invalid length: {}", self.bits)))?;
         let host = self.family.width() - length;
@@ -160,7 +166,7 @@ impl Address {
     }
 
     /// Returns the network of this address with a prefix length or mask, given as text.
-    fn with_mask(&self, text: &str) -> Result<Address, Refused> {
+    fn with_mask(&self, text: &str) -> Result<Address, AddressError> {
         if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
             if text.len() > 1 && text.starts_with('0') {
                 return Err((INVALID_PREFIX, "leading zeros in prefix".into()));
@@ -202,11 +208,11 @@ impl fmt::Display for Address {
             .fold((1, 0), |best, run| if run.0 > best.0 { run } else { best });
         let (count, start) = if longest.0 == 8 && self.zone.is_some() { (7, 0) } else { longest };
         let text = |parts: &[u16]| parts.iter().map(|part| format!("{part:x}")).collect::<Vec<_>>().join(":");
-        let short = match count {
+        let short_text = match count {
             1 => text(&parts),
             _ => format!("{}::{}", text(&parts[..start]), text(&parts[start + count..])),
         };
-        let tail = short.strip_prefix("::").filter(|_| self.zone.is_none());
+        let tail = short_text.strip_prefix("::").filter(|_| self.zone.is_none());
         let (mapped_prefix, tail) = match tail.and_then(|tail| tail.strip_prefix("ffff:")) {
             Some(rest) if rest.matches(':').count() == 1 => ("ffff:", Some(rest)),
             _ => ("", tail.filter(|tail| tail.matches(':').count() == 1)),
@@ -221,14 +227,14 @@ impl fmt::Display for Address {
         let shorter =
             (1..=3).rev().find(|zeros| name.len() > *zeros && name[..*zeros].bytes().all(|b| b == b'0'));
         match shorter.filter(|_| is_hex) {
-            Some(zeros) => write!(f, "{short}%{}", &name[zeros..]),
-            None => write!(f, "{short}{zone}"),
+            Some(zeros) => write!(f, "{short_text}%{}", &name[zeros..]),
+            None => write!(f, "{short_text}{zone}"),
         }
     }
 }
 
 /// Reads `address`, `address/prefix` or `address/mask`.
-fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
+fn parse(text: &str, family: Option<Family>) -> Result<Address, AddressError> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (text, None),
@@ -253,13 +259,13 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
         }
         None => (digits, None),
     };
-    let v4 = if expected_family == Some(Family::V6) { None } else { v4(digits)? };
+    let v4 = if expected_family == Some(Family::V6) { None } else { parse_v4(digits)? };
     let mut address = match v4 {
         Some(bits) => Address::host(bits.into(), Family::V4),
         None if expected_family == Some(Family::V4) => {
             return Err((WRONG_FAMILY, "address family mismatch".into()));
         }
-        None => Address::host(v6(digits)?, Family::V6),
+        None => Address::host(parse_v6(digits)?, Family::V6),
     };
     address.zone = zone;
     match prefix {
@@ -268,12 +274,12 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, Refused> {
     }
 }
 
-fn invalid() -> Refused {
-    (INVALID, "invalid address: ".into())
+fn invalid_address_error() -> AddressError {
+    (INVALID_ADDRESS, "invalid address: ".into())
 }
 
 /// Reads an IPv4 address. Returns `None` if the text is not four numbers.
-fn v4(text: &str) -> Result<Option<u32>, Refused> {
+fn parse_v4(text: &str) -> Result<Option<u32>, AddressError> {
     let parts: Vec<&str> = text.split('.').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     if parts.len() != 4 || !parts.iter().all(is_number) {
@@ -281,12 +287,11 @@ fn v4(text: &str) -> Result<Option<u32>, Refused> {
     }
     let mut bits = 0;
     for part in parts {
-        let number: u8 = part
-            .trim_start_matches('0')
-            .parse()
-            .or_else(|_| if part.bytes().all(|byte| byte == b'0') { Ok(0) } else { Err(invalid()) })?;
+        let number: u8 = part.trim_start_matches('0').parse().or_else(|_| {
+            if part.bytes().all(|byte| byte == b'0') { Ok(0) } else { Err(invalid_address_error()) }
+        })?;
         if part.len() > 1 && part.starts_with('0') {
-            return Err((INVALID, "zero-filled number in IPv4 address is ambiguous: ".into()));
+            return Err((INVALID_ADDRESS, "zero-filled number in IPv4 address is ambiguous: ".into()));
         }
         bits = bits << 8 | u32::from(number);
     }
@@ -294,66 +299,66 @@ fn v4(text: &str) -> Result<Option<u32>, Refused> {
 }
 
 /// Reads an IPv6 address.
-fn v6(text: &str) -> Result<u128, Refused> {
+fn parse_v6(text: &str) -> Result<u128, AddressError> {
     // A trailing IPv4 address is checked like any IPv4 address.
     let tail = text.rsplit(':').next().filter(|tail| tail.contains('.'));
     if let Some(tail) = tail
         && text[..text.len() - tail.len()].bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':')
     {
         let with_zeros = format!("{}0:0", &text[..text.len() - tail.len()]);
-        let bits = with_zeros.parse::<Ipv6Addr>().map_err(|_| invalid())?;
+        let bits = with_zeros.parse::<Ipv6Addr>().map_err(|_| invalid_address_error())?;
         if text.matches(':').count() > 6 {
-            return Err(invalid());
+            return Err(invalid_address_error());
         }
-        return match v4(tail)? {
+        return match parse_v4(tail)? {
             Some(low) => Ok(u128::from(bits) | u128::from(low)),
-            None => Err(invalid()),
+            None => Err(invalid_address_error()),
         };
     }
-    text.parse::<Ipv6Addr>().map(u128::from).map_err(|_| invalid())
+    text.parse::<Ipv6Addr>().map(u128::from).map_err(|_| invalid_address_error())
 }
 
-fn raise_if_refused<T>(interp: &mut Interp, result: Result<T, Refused>) -> EvalResult<T> {
-    result.map_err(|(class, message)| interp.ruby_error(class, message))
+fn raise_if_invalid<T>(interpreter: &mut Interpreter, result: Result<T, AddressError>) -> EvalResult<T> {
+    result.map_err(|(class, message)| interpreter.ruby_error(class, message))
 }
 
 /// Converts an `IPAddr`, a string or a value with `to_i` to an address. A number becomes one of this family.
-fn coerce(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
+fn convert_to_address(interpreter: &mut Interpreter, value: &Value, family: Family) -> EvalResult<Address> {
     match value {
         Value::Object(object) if matches!(&*object.data.borrow(), Data::Address(_)) => {
             match &*object.data.borrow() {
                 Data::Address(address) => Ok(address.clone()),
-                _ => Err(interp.unsupported_error("this address")),
+                _ => Err(interpreter.unsupported_error("this address")),
             }
         }
         Value::Str(_) => {
-            let text = interp.string_arg(value)?;
+            let text = interpreter.string_arg(value)?;
             let result = parse(&text, None);
-            raise_if_refused(interp, result)
+            raise_if_invalid(interpreter, result)
         }
-        other => address_from_number(interp, other, family),
+        other => address_from_number(interpreter, other, family),
     }
 }
 
 /// Converts a value with `to_i` to an address of this family.
-fn address_from_number(interp: &mut Interp, value: &Value, family: Family) -> EvalResult<Address> {
+fn address_from_number(interpreter: &mut Interpreter, value: &Value, family: Family) -> EvalResult<Address> {
     let number = match value {
         Value::Int(_) | Value::Big(_) => value.clone(),
-        other => interp.call(other, "to_i", Vec::new())?,
+        other => interpreter.call(other, "to_i", Vec::new())?,
     };
     let bits = u128::try_from(&to_big(&number)).ok().filter(|bits| *bits <= family.max_bits());
     match bits {
         Some(bits) => Ok(Address::host(bits, family)),
         None => {
-            let (class, message) = invalid();
-            Err(interp.ruby_error(class, message))
+            let (class, message) = invalid_address_error();
+            Err(interpreter.ruby_error(class, message))
         }
     }
 }
 
 /// Calls a method of the class IPAddr itself. Returns `None` if it does not implement the method.
-pub(crate) fn class_method(
-    interp: &mut Interp,
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
     class: &Rc<Class>,
     name: &str,
     args: &Args,
@@ -361,7 +366,7 @@ pub(crate) fn class_method(
     if name != "new" {
         return Ok(None);
     }
-    interp.arity(args, 0, 2)?;
+    interpreter.arity(args, 0, 2)?;
     let value = args.get(0).cloned().unwrap_or_else(|| Value::str("::"));
     let family = match args.get(1) {
         None | Some(Value::Int(0)) => None,
@@ -369,24 +374,24 @@ pub(crate) fn class_method(
         Some(Value::Int(10)) => Some(Family::V6),
         // Any other family is an error, even if the value is a string.
         Some(other) => {
-            let family_text = interp.text_of(&other.clone())?;
+            let family_text = interpreter.text_of(&other.clone())?;
             let text = match value {
                 Value::Str(_) => "address family mismatch".to_owned(),
                 _ => format!("unsupported address family: {family_text}"),
             };
-            return Err(interp.ruby_error(WRONG_FAMILY, text));
+            return Err(interpreter.ruby_error(WRONG_FAMILY, text));
         }
     };
     let address = match (&value, family) {
         (Value::Str(_), _) => {
-            let text = interp.string_arg(&value)?;
+            let text = interpreter.string_arg(&value)?;
             let result = parse(&text, family);
-            raise_if_refused(interp, result)?
+            raise_if_invalid(interpreter, result)?
         }
-        (_, Some(family)) => address_from_number(interp, &value, family)?,
-        (_, None) => return Err(interp.ruby_error(WRONG_FAMILY, "address family must be specified")),
+        (_, Some(family)) => address_from_number(interpreter, &value, family)?,
+        (_, None) => return Err(interpreter.ruby_error(WRONG_FAMILY, "address family must be specified")),
     };
-    Ok(Some(interp.object(Rc::clone(class), Data::Address(address))))
+    Ok(Some(interpreter.create_object(Rc::clone(class), Data::Address(address))))
 }
 
 fn address_of(object: &Rc<Object>) -> Option<Address> {
@@ -397,10 +402,10 @@ fn address_of(object: &Rc<Object>) -> Option<Address> {
 }
 
 /// Implements `address == other`. `other` can be a string or a number.
-pub(crate) fn equals(interp: &mut Interp, object: &Rc<Object>, other: &Value) -> EvalResult<bool> {
+pub(crate) fn equals(interpreter: &mut Interpreter, object: &Rc<Object>, other: &Value) -> EvalResult<bool> {
     let Some(address) = address_of(object) else { return Ok(false) };
-    match coerce(interp, other, address.family) {
-        Ok(other) => Ok(address.same_host(&other)),
+    match convert_to_address(interpreter, other, address.family) {
+        Ok(other) => Ok(address.has_same_host(&other)),
         Err(Flow::Raise(_)) => Ok(false),
         Err(flow) => Err(flow),
     }
@@ -408,12 +413,12 @@ pub(crate) fn equals(interp: &mut Interp, object: &Rc<Object>, other: &Value) ->
 
 /// Implements `address <=> other`. `other` can be a string or a number.
 pub(crate) fn compare(
-    interp: &mut Interp,
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     other: &Value,
 ) -> EvalResult<Option<Ordering>> {
     let Some(address) = address_of(object) else { return Ok(None) };
-    match coerce(interp, other, address.family) {
+    match convert_to_address(interpreter, other, address.family) {
         Ok(other) => Ok(address.compare(&other)),
         Err(Flow::Raise(_)) => Ok(None),
         Err(flow) => Err(flow),
@@ -421,46 +426,50 @@ pub(crate) fn compare(
 }
 
 /// Implements `network === address`.
-pub(crate) fn includes(interp: &mut Interp, object: &Rc<Object>, other: &Value) -> EvalResult<bool> {
+pub(crate) fn includes(
+    interpreter: &mut Interpreter,
+    object: &Rc<Object>,
+    other: &Value,
+) -> EvalResult<bool> {
     let Some(address) = address_of(object) else { return Ok(false) };
-    Ok(address.contains(&coerce(interp, other, address.family)?))
+    Ok(address.contains(&convert_to_address(interpreter, other, address.family)?))
 }
 
 /// Returns the number of bits to shift to the left. Clamped: a shift by more bits than an address has changes
 /// nothing more.
-fn shift_of(interp: &mut Interp, args: &Args, name: &str) -> EvalResult<i64> {
-    let distance = interp.arg(args, 0)?;
+fn shift_of(interpreter: &mut Interpreter, args: &Args, name: &str) -> EvalResult<i64> {
+    let distance = interpreter.arg(args, 0)?;
     if !matches!(distance, Value::Int(_)) {
-        return Err(interp.unsupported_error(format!("IPAddr#{name} by this value")));
+        return Err(interpreter.unsupported_error(format!("IPAddr#{name} by this value")));
     }
-    let distance = interp.int_arg(&distance)?.clamp(-300, 300);
+    let distance = interpreter.int_arg(&distance)?.clamp(-300, 300);
     Ok(if name == "<<" { distance } else { -distance })
 }
 
 /// Calls a method of an IPAddr. Returns `None` if IPAddr does not implement it.
-pub(crate) fn method(
-    interp: &mut Interp,
+pub(crate) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     name: &str,
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     let Some(address) = address_of(object) else { return Ok(None) };
     let family = address.family;
-    let make = |interp: &mut Interp, address: Address| {
-        interp.object(Rc::clone(&object.class), Data::Address(address))
+    let create_object = |interpreter: &mut Interpreter, address: Address| {
+        interpreter.create_object(Rc::clone(&object.class), Data::Address(address))
     };
     // Creates an address from the result of a calculation.
-    let create = |interp: &mut Interp, bits: BigInt, family: Family| {
+    let create_from_bits = |interpreter: &mut Interpreter, bits: BigInt, family: Family| {
         let result = address.with_bits(&bits, family);
-        let new_address = raise_if_refused(interp, result)?;
-        Ok::<Value, Flow>(make(interp, new_address))
+        let new_address = raise_if_invalid(interpreter, result)?;
+        Ok::<Value, Flow>(create_object(interpreter, new_address))
     };
-    let no_v4 = || (INVALID, format!("not an IPv4 address: {}", address.bits));
-    let no_v6 = || (INVALID, format!("not an IPv6 address: {}", address.bits));
+    let not_v4_error = || (INVALID_ADDRESS, format!("not an IPv4 address: {}", address.bits));
+    let not_v6_error = || (INVALID_ADDRESS, format!("not an IPv6 address: {}", address.bits));
     Ok(Some(match name {
         "to_s" => Value::str(address.to_string()),
         "to_string" => Value::str(format!("{}{}", long(address.bits, family), address.zone())),
-        "to_i" => Value::big(BigInt::from(address.bits)),
+        "to_i" => Value::integer(BigInt::from(address.bits)),
         "inspect" => Value::str(format!("#<{}: {}>", object.class.label(), address.inspect())),
         "ipv4?" => Value::Bool(family == Family::V4),
         "ipv6?" => Value::Bool(family == Family::V6),
@@ -468,53 +477,55 @@ pub(crate) fn method(
         "prefix" => Value::Int(address.prefix().into()),
         "netmask" => Value::str(long(address.mask, family)),
         "include?" | "===" => {
-            let other = interp.arg(args, 0)?;
-            Value::Bool(includes(interp, object, &other)?)
+            let other = interpreter.arg(args, 0)?;
+            Value::Bool(includes(interpreter, object, &other)?)
         }
         "==" => {
-            let other = interp.arg(args, 0)?;
-            Value::Bool(equals(interp, object, &other)?)
+            let other = interpreter.arg(args, 0)?;
+            Value::Bool(equals(interpreter, object, &other)?)
         }
         "mask" | "prefix=" => {
-            let mask = interp.arg(args, 0)?;
+            let mask = interpreter.arg(args, 0)?;
             let result = match &mask {
                 Value::Int(length) => address.with_prefix(*length),
-                Value::Str(_) if name == "mask" => address.with_mask(&interp.string_arg(&mask)?),
-                _ if name == "mask" => return Err(interp.unsupported_error("IPAddr#mask with this value")),
+                Value::Str(_) if name == "mask" => address.with_mask(&interpreter.string_arg(&mask)?),
+                _ if name == "mask" => {
+                    return Err(interpreter.unsupported_error("IPAddr#mask with this value"));
+                }
                 _ => Err((INVALID_PREFIX, format!("prefix must be an integer: {}", address.bits))),
             };
-            let new_address = raise_if_refused(interp, result)?;
+            let new_address = raise_if_invalid(interpreter, result)?;
             if name == "prefix=" {
                 *object.data.borrow_mut() = Data::Address(new_address);
                 return Ok(Some(mask));
             }
-            make(interp, new_address)
+            create_object(interpreter, new_address)
         }
         "to_range" => {
             let (first, last) =
                 (address.single_address(address.first()), address.single_address(address.last()));
-            let (first, last) = (make(interp, first), make(interp, last));
-            interp.range(first, last, false)?
+            let (first, last) = (create_object(interpreter, first), create_object(interpreter, last));
+            interpreter.create_range(first, last, false)?
         }
-        "succ" => create(interp, BigInt::from(address.bits) + 1, family)?,
+        "succ" => create_from_bits(interpreter, BigInt::from(address.bits) + 1, family)?,
         "|" | "&" => {
-            let other = interp.arg(args, 0)?;
-            let other = coerce(interp, &other, family)?;
+            let other = interpreter.arg(args, 0)?;
+            let other = convert_to_address(interpreter, &other, family)?;
             let bits = if name == "|" { address.bits | other.bits } else { address.bits & other.bits };
-            create(interp, bits.into(), family)?
+            create_from_bits(interpreter, bits.into(), family)?
         }
-        "~" => create(interp, BigInt::from(!address.bits & family.max_bits()), family)?,
+        "~" => create_from_bits(interpreter, BigInt::from(!address.bits & family.max_bits()), family)?,
         "<<" | ">>" => {
-            let distance = shift_of(interp, args, name)?;
+            let distance = shift_of(interpreter, args, name)?;
             let bits = BigInt::from(address.bits);
             let bits = if distance >= 0 { bits << distance as u32 } else { bits >> distance.unsigned_abs() };
             // Only `<<` discards overflowing bits.
             let max_bits = BigInt::from(family.max_bits());
-            create(interp, if name == "<<" { bits & max_bits } else { bits }, family)?
+            create_from_bits(interpreter, if name == "<<" { bits & max_bits } else { bits }, family)?
         }
         "hton" => {
             let bytes = address.bits.to_be_bytes();
-            super::base64::binary(if family == Family::V4 { &bytes[12..] } else { &bytes })
+            super::base64::binary_string(if family == Family::V4 { &bytes[12..] } else { &bytes })
         }
         "reverse" => {
             let domain = if family == Family::V4 { "in-addr" } else { "ip6" };
@@ -522,7 +533,7 @@ pub(crate) fn method(
         }
         "ip6_arpa" | "ip6_int" => {
             if family == Family::V4 {
-                return raise_if_refused(interp, Err(no_v6()));
+                return raise_if_invalid(interpreter, Err(not_v6_error()));
             }
             Value::str(format!("{}.{}", address.reverse_name(), name.replacen('_', ".", 1)))
         }
@@ -533,31 +544,31 @@ pub(crate) fn method(
         "ipv4_compat?" => Value::Bool(address.is_compatible()),
         "ipv4_mapped" | "ipv4_compat" => {
             if family == Family::V6 {
-                return raise_if_refused(interp, Err(no_v4()));
+                return raise_if_invalid(interpreter, Err(not_v4_error()));
             }
             let mut new_address = Address { family: Family::V6, ..address.clone() };
             if name == "ipv4_mapped" {
                 new_address.bits |= V4_MAPPED_PREFIX;
                 new_address.mask |= Family::V6.max_bits() ^ Family::V4.max_bits();
             }
-            make(interp, new_address)
+            create_object(interpreter, new_address)
         }
         "native" => {
             if !address.is_mapped() && !address.is_compatible() {
                 return Ok(Some(Value::Object(Rc::clone(object))));
             }
-            create(interp, BigInt::from(address.bits & Family::V4.max_bits()), Family::V4)?
+            create_from_bits(interpreter, BigInt::from(address.bits & Family::V4.max_bits()), Family::V4)?
         }
         "zone_id" | "zone_id=" if family == Family::V4 => {
-            return Err(interp.ruby_error(INVALID, "not an IPv6 address"));
+            return Err(interpreter.ruby_error(INVALID_ADDRESS, "not an IPv6 address"));
         }
         "zone_id" => address.zone.clone().map_or(Value::Nil, Value::str),
         "<=>" => {
-            let other = interp.arg(args, 0)?;
-            compare(interp, object, &other)?.map_or(Value::Nil, |order| Value::Int(order as i64))
+            let other = interpreter.arg(args, 0)?;
+            compare(interpreter, object, &other)?.map_or(Value::Nil, |order| Value::Int(order as i64))
         }
         "<" | "<=" | ">" | ">=" | "between?" | "clamp" => {
-            return interp.comparable_method(&Value::Object(Rc::clone(object)), name, args);
+            return interpreter.call_comparable_method(&Value::Object(Rc::clone(object)), name, args);
         }
         _ => return Ok(None),
     }))

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{RHash, Value};
 
@@ -48,7 +48,7 @@ impl Layout {
     }
 
     /// Applies the options of a call, such as `indent:` and `allow_nan:`.
-    fn with_options(mut self, interp: &mut Interp, options: Option<&Value>) -> EvalResult<Self> {
+    fn with_options(mut self, interpreter: &mut Interpreter, options: Option<&Value>) -> EvalResult<Self> {
         let Some(Value::Hash(options)) = options else { return Ok(self) };
         for (name, place) in [
             ("indent", &mut self.indent),
@@ -58,14 +58,14 @@ impl Layout {
             ("array_nl", &mut self.array_nl),
         ] {
             if let Some(value) = options.get_symbol(name) {
-                *place = interp.text_of(&value)?;
+                *place = interpreter.text_of(&value)?;
             }
         }
         if let Some(value) = options.get_symbol("allow_nan") {
             self.allow_nan = value.is_truthy();
         }
         if let Some(value) = options.get_symbol("max_nesting") {
-            self.max_nesting = if value.is_truthy() { interp.int_arg(&value)? } else { 0 };
+            self.max_nesting = if value.is_truthy() { interpreter.int_arg(&value)? } else { 0 };
         }
         if let Some(value) = options.get_symbol("ascii_only") {
             self.is_ascii_only = value.is_truthy();
@@ -87,9 +87,9 @@ struct Writer {
 
 impl Writer {
     /// Writes a value. An object is written by its `to_json`, or as the string that `to_s` returns.
-    fn value(&mut self, interp: &mut Interp, value: &Value, depth: i64) -> EvalResult<()> {
-        interp.step(1)?;
-        interp.check_depth()?;
+    fn write_value(&mut self, interpreter: &mut Interpreter, value: &Value, depth: i64) -> EvalResult<()> {
+        interpreter.step(1)?;
+        interpreter.check_depth()?;
         match value {
             Value::Nil => self.out.push_str("null"),
             Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
@@ -98,59 +98,61 @@ impl Writer {
             Value::Float(float) => {
                 if !float.is_finite() && !self.layout.allow_nan {
                     let text = format!("{} not allowed in JSON", float_to_s(*float));
-                    return Err(interp.ruby_error("JSON::GeneratorError", text));
+                    return Err(interpreter.ruby_error("JSON::GeneratorError", text));
                 }
                 self.out.push_str(&float_to_s(*float));
             }
             Value::Str(text) => {
                 if text.is_binary.get() && !text.get().is_ascii() {
                     match String::from_utf8(text.bytes()) {
-                        Ok(text) => self.string(&text),
+                        Ok(text) => self.write_string(&text),
                         Err(_) => {
-                            return Err(interp.ruby_error(
+                            return Err(interpreter.ruby_error(
                                 "JSON::GeneratorError",
                                 "source sequence is illegal/malformed utf-8",
                             ));
                         }
                     }
                 } else {
-                    self.string(&text.get());
+                    self.write_string(&text.get());
                 }
             }
-            Value::Symbol(name) => self.string(name),
-            Value::Array(array) => self.array(interp, &array.to_vec(), depth)?,
-            Value::Hash(hash) => self.object(interp, hash, depth)?,
+            Value::Symbol(name) => self.write_string(name),
+            Value::Array(array) => self.write_array(interpreter, &array.to_vec(), depth)?,
+            Value::Hash(hash) => self.write_object(interpreter, hash, depth)?,
             Value::Object(_) => {
-                if let Some(method) = interp.find_user_method(value, "to_json") {
-                    let text = interp.invoke(&method, value, Args::default())?;
-                    self.out.push_str(&interp.text_of(&text)?);
+                if let Some(method) = interpreter.find_user_method(value, "to_json") {
+                    let text = interpreter.invoke(&method, value, Args::default())?;
+                    self.out.push_str(&interpreter.text_of(&text)?);
                     return Ok(());
                 }
                 // An object without a `to_json` of its own becomes the string that `to_s` returns.
-                let text = interp.text_of(value)?;
-                self.string(&text);
+                let text = interpreter.text_of(value)?;
+                self.write_string(&text);
             }
             other => {
-                let text = interp.text_of(other)?;
-                self.string(&text);
+                let text = interpreter.text_of(other)?;
+                self.write_string(&text);
             }
         }
         // The text is counted as it grows, because it can contain the same value many times.
         let new_bytes = self.out.capacity().saturating_sub(self.counted_bytes);
         self.counted_bytes += new_bytes;
-        interp.use_scratch(new_bytes)
+        interpreter.use_scratch(new_bytes)
     }
 
     /// Raises `JSON::NestingError` if the nesting is too deep.
-    fn check_nesting(&mut self, interp: &mut Interp, depth: i64) -> EvalResult<()> {
+    fn check_nesting(&mut self, interpreter: &mut Interpreter, depth: i64) -> EvalResult<()> {
         if self.layout.max_nesting > 0 && depth > self.layout.max_nesting {
-            return Err(interp.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(
+                interpreter.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep"))
+            );
         }
         Ok(())
     }
 
-    fn array(&mut self, interp: &mut Interp, items: &[Value], depth: i64) -> EvalResult<()> {
-        self.check_nesting(interp, depth + 1)?;
+    fn write_array(&mut self, interpreter: &mut Interpreter, items: &[Value], depth: i64) -> EvalResult<()> {
+        self.check_nesting(interpreter, depth + 1)?;
         self.out.push('[');
         self.out.push_str(&self.layout.array_nl.clone());
         for (index, item) in items.iter().enumerate() {
@@ -159,7 +161,7 @@ impl Writer {
                 self.out.push_str(&self.layout.array_nl.clone());
             }
             self.indent(depth + 1);
-            self.value(interp, item, depth + 1)?;
+            self.write_value(interpreter, item, depth + 1)?;
         }
         self.out.push_str(&self.layout.array_nl.clone());
         if !self.layout.array_nl.is_empty() {
@@ -169,8 +171,13 @@ impl Writer {
         Ok(())
     }
 
-    fn object(&mut self, interp: &mut Interp, hash: &Rc<RHash>, depth: i64) -> EvalResult<()> {
-        self.check_nesting(interp, depth + 1)?;
+    fn write_object(
+        &mut self,
+        interpreter: &mut Interpreter,
+        hash: &Rc<RHash>,
+        depth: i64,
+    ) -> EvalResult<()> {
+        self.check_nesting(interpreter, depth + 1)?;
         self.out.push('{');
         if hash.len() > 0 {
             self.out.push_str(&self.layout.object_nl.clone());
@@ -183,12 +190,12 @@ impl Writer {
             if !self.layout.object_nl.is_empty() {
                 self.indent(depth + 1);
             }
-            let key = interp.text_of(key)?;
-            self.string(&key);
+            let key = interpreter.text_of(key)?;
+            self.write_string(&key);
             self.out.push_str(&self.layout.space_before.clone());
             self.out.push(':');
             self.out.push_str(&self.layout.space.clone());
-            self.value(interp, value, depth + 1)?;
+            self.write_value(interpreter, value, depth + 1)?;
         }
         self.out.push_str(&self.layout.object_nl.clone());
         if !self.layout.object_nl.is_empty() {
@@ -204,7 +211,7 @@ impl Writer {
         }
     }
 
-    fn string(&mut self, text: &str) {
+    fn write_string(&mut self, text: &str) {
         use std::fmt::Write as _;
         self.out.push('"');
         for character in text.chars() {
@@ -236,56 +243,60 @@ impl Writer {
     }
 }
 
-fn write(interp: &mut Interp, value: &Value, layout: Layout) -> EvalResult<String> {
+fn write(interpreter: &mut Interpreter, value: &Value, layout: Layout) -> EvalResult<String> {
     let mut writer = Writer { layout, out: String::new(), counted_bytes: 0 };
-    writer.value(interp, value, 0)?;
+    writer.write_value(interpreter, value, 0)?;
     Ok(writer.out)
 }
 
 /// Implements `value.to_json`.
-pub(crate) fn to_json(interp: &mut Interp, value: &Value, args: &Args) -> EvalResult<Value> {
-    let layout = Layout::compact().with_options(interp, args.get(0))?;
-    Ok(Value::str(write(interp, value, layout)?))
+pub(crate) fn to_json(interpreter: &mut Interpreter, value: &Value, args: &Args) -> EvalResult<Value> {
+    let layout = Layout::compact().with_options(interpreter, args.get(0))?;
+    Ok(Value::str(write(interpreter, value, layout)?))
 }
 
 /// Calls a method of the module JSON. Returns `None` if JSON does not implement it.
-pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "generate" | "fast_generate" | "unparse" => {
-            let value = interp.arg(args, 0)?;
-            let layout = Layout::compact().with_options(interp, args.get(1))?;
-            Value::str(write(interp, &value, layout)?)
+            let value = interpreter.arg(args, 0)?;
+            let layout = Layout::compact().with_options(interpreter, args.get(1))?;
+            Value::str(write(interpreter, &value, layout)?)
         }
         "pretty_generate" => {
-            let value = interp.arg(args, 0)?;
-            let layout = Layout::pretty().with_options(interp, args.get(1))?;
-            Value::str(write(interp, &value, layout)?)
+            let value = interpreter.arg(args, 0)?;
+            let layout = Layout::pretty().with_options(interpreter, args.get(1))?;
+            Value::str(write(interpreter, &value, layout)?)
         }
-        "dump" => match interp.arg(args, 0)? {
+        "dump" => match interpreter.arg(args, 0)? {
             // As in BOSH's renderer, strings and numbers are written by `inspect`.
             value @ (Value::Str(_) | Value::Int(_) | Value::Float(_) | Value::Big(_)) => {
-                Value::str(interp.inspect(&value)?)
+                Value::str(interpreter.inspect(&value)?)
             }
             value => {
                 let layout = Layout { allow_nan: true, max_nesting: 0, ..Layout::compact() };
-                Value::str(write(interp, &value, layout)?)
+                Value::str(write(interpreter, &value, layout)?)
             }
         },
         "parse" | "parse!" | "load" | "restore" | "[]" => {
-            let source = interp.arg(args, 0)?;
+            let source = interpreter.arg(args, 0)?;
             if source.is_nil() && matches!(name, "load" | "restore") {
                 return Ok(Some(Value::Nil));
             }
             let text = match &source {
                 Value::Str(text) => text.get().clone(),
-                _ if name == "[]" => return class_method(interp, "generate", args),
-                other => interp.string_arg(other)?,
+                _ if name == "[]" => return call_class_method(interpreter, "generate", args),
+                other => interpreter.string_arg(other)?,
             };
-            let loads = matches!(name, "load" | "restore");
-            if loads && text.is_empty() {
+            let is_load = matches!(name, "load" | "restore");
+            if is_load && text.is_empty() {
                 return Ok(Some(Value::Nil));
             }
-            parse(interp, &text, loads, args)?
+            parse(interpreter, &text, is_load, args)?
         }
         _ => return Ok(None),
     }))
@@ -293,25 +304,25 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
 
 /// Reads a document with the options of a call. Invalid JSON raises `JSON::ParserError`. `load` accepts any
 /// nesting depth, and NaN.
-fn parse(interp: &mut Interp, text: &str, loads: bool, args: &Args) -> EvalResult<Value> {
+fn parse(interpreter: &mut Interpreter, text: &str, is_load: bool, args: &Args) -> EvalResult<Value> {
     let mut options = json_reader::Options {
         symbolizes_names: false,
-        allow_nan: loads,
-        max_nesting: if loads { 0 } else { 100 },
+        allow_nan: is_load,
+        max_nesting: if is_load { 0 } else { 100 },
     };
     if args.positional().len() > 1 || args.block.is_some() {
-        return Err(interp.unsupported_error("JSON.load with a proc"));
+        return Err(interpreter.unsupported_error("JSON.load with a proc"));
     }
     for (name, value) in args.options().map(|options| options.pairs()).unwrap_or_default() {
-        let name = interp.text_of(&name)?;
+        let name = interpreter.text_of(&name)?;
         match name.as_str() {
             "symbolize_names" => options.symbolizes_names = value.is_truthy(),
             "allow_nan" => options.allow_nan = value.is_truthy(),
             "max_nesting" if !value.is_truthy() => options.max_nesting = 0,
-            "max_nesting" => options.max_nesting = interp.int_arg(&value)?.max(0) as usize,
+            "max_nesting" => options.max_nesting = interpreter.int_arg(&value)?.max(0) as usize,
             "create_additions" if !value.is_truthy() => {}
-            other => return Err(interp.unsupported_error(format!("JSON.parse with {other}:"))),
+            other => return Err(interpreter.unsupported_error(format!("JSON.parse with {other}:"))),
         }
     }
-    json_reader::read(interp, text, &options)
+    json_reader::read(interpreter, text, &options)
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{EvalResult, Interp};
+use crate::evaluator::eval::{EvalResult, Interpreter};
 use crate::evaluator::value::{RHash, Value};
 
 use super::number;
@@ -18,16 +18,18 @@ pub(super) struct Options {
 }
 
 /// Reads a document.
-pub(super) fn read(interp: &mut Interp, text: &str, options: &Options) -> EvalResult<Value> {
+pub(super) fn read(interpreter: &mut Interpreter, text: &str, options: &Options) -> EvalResult<Value> {
     let mut reader = Reader { text, offset: 0, options };
-    reader.blank(interp)?;
-    let value = reader.value(interp, 0)?;
-    reader.blank(interp)?;
-    if reader.offset < text.len() { reader.fail(interp) } else { Ok(value) }
+    reader.skip_blank(interpreter)?;
+    let value = reader.read_value(interpreter, 0)?;
+    reader.skip_blank(interpreter)?;
+    if reader.offset < text.len() { reader.raise_parser_error(interpreter) } else { Ok(value) }
 }
 
+/// The state of reading one document.
 struct Reader<'a> {
     text: &'a str,
+    /// The byte offset of the text that has not been read.
     offset: usize,
     options: &'a Options,
 }
@@ -42,9 +44,9 @@ impl<'a> Reader<'a> {
     }
 
     /// Raises `JSON::ParserError`.
-    fn fail<T>(&self, interp: &mut Interp) -> EvalResult<T> {
+    fn raise_parser_error<T>(&self, interpreter: &mut Interpreter) -> EvalResult<T> {
         let text = format!("unexpected token at '{}'", self.rest());
-        Err(interp.ruby_error("JSON::ParserError", text))
+        Err(interpreter.ruby_error("JSON::ParserError", text))
     }
 
     fn skip(&mut self, token: &str) -> bool {
@@ -56,7 +58,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Skips whitespace and comments.
-    fn blank(&mut self, interp: &mut Interp) -> EvalResult<()> {
+    fn skip_blank(&mut self, interpreter: &mut Interpreter) -> EvalResult<()> {
         loop {
             let rest = self.rest();
             let after_space = rest.trim_start_matches([' ', '\t', '\r', '\n']);
@@ -68,19 +70,19 @@ impl<'a> Reader<'a> {
             };
             match end {
                 Some(end) => self.offset += end,
-                None => return self.fail(interp),
+                None => return self.raise_parser_error(interpreter),
             }
         }
     }
 
-    fn value(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
-        interp.step(1)?;
-        interp.check_depth()?;
+    fn read_value(&mut self, interpreter: &mut Interpreter, depth: usize) -> EvalResult<Value> {
+        interpreter.step(1)?;
+        interpreter.check_depth()?;
         match self.peek() {
-            Some(b'{') => self.object(interp, depth + 1),
-            Some(b'[') => self.array(interp, depth + 1),
-            Some(b'"') => Ok(Value::str(self.string(interp)?)),
-            Some(b'-' | b'0'..=b'9') => self.number(interp),
+            Some(b'{') => self.read_object(interpreter, depth + 1),
+            Some(b'[') => self.read_array(interpreter, depth + 1),
+            Some(b'"') => Ok(Value::str(self.read_string(interpreter)?)),
+            Some(b'-' | b'0'..=b'9') => self.read_number(interpreter),
             _ => {
                 let words = [
                     ("null", Value::Nil),
@@ -95,71 +97,73 @@ impl<'a> Reader<'a> {
                         return Ok(value);
                     }
                 }
-                self.fail(interp)
+                self.raise_parser_error(interpreter)
             }
         }
     }
 
-    fn check_nesting(&self, interp: &mut Interp, depth: usize) -> EvalResult<()> {
+    fn check_nesting(&self, interpreter: &mut Interpreter, depth: usize) -> EvalResult<()> {
         if self.options.max_nesting > 0 && depth > self.options.max_nesting {
-            return Err(interp.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep")));
+            return Err(
+                interpreter.ruby_error("JSON::NestingError", format!("nesting of {depth} is too deep"))
+            );
         }
         Ok(())
     }
 
-    fn array(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
-        self.check_nesting(interp, depth)?;
+    fn read_array(&mut self, interpreter: &mut Interpreter, depth: usize) -> EvalResult<Value> {
+        self.check_nesting(interpreter, depth)?;
         self.offset += 1;
-        self.blank(interp)?;
+        self.skip_blank(interpreter)?;
         let array = crate::evaluator::value::RArray::new(Vec::new());
         if self.skip("]") {
             return Ok(Value::Array(array));
         }
         loop {
-            array.push(self.value(interp, depth)?);
-            self.blank(interp)?;
+            array.push(self.read_value(interpreter, depth)?);
+            self.skip_blank(interpreter)?;
             if self.skip("]") {
                 return Ok(Value::Array(array));
             }
             if !self.skip(",") {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
-            self.blank(interp)?;
+            self.skip_blank(interpreter)?;
         }
     }
 
-    fn object(&mut self, interp: &mut Interp, depth: usize) -> EvalResult<Value> {
-        self.check_nesting(interp, depth)?;
+    fn read_object(&mut self, interpreter: &mut Interpreter, depth: usize) -> EvalResult<Value> {
+        self.check_nesting(interpreter, depth)?;
         self.offset += 1;
-        self.blank(interp)?;
+        self.skip_blank(interpreter)?;
         let hash = Rc::new(RHash::default());
         if self.skip("}") {
             return Ok(Value::Hash(hash));
         }
         loop {
             if self.peek() != Some(b'"') {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
-            let key = self.string(interp)?;
+            let key = self.read_string(interpreter)?;
             let key = if self.options.symbolizes_names { Value::symbol(&key) } else { Value::str(key) };
-            self.blank(interp)?;
+            self.skip_blank(interpreter)?;
             if !self.skip(":") {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
-            self.blank(interp)?;
-            hash.insert(key, self.value(interp, depth)?);
-            self.blank(interp)?;
+            self.skip_blank(interpreter)?;
+            hash.insert(key, self.read_value(interpreter, depth)?);
+            self.skip_blank(interpreter)?;
             if self.skip("}") {
                 return Ok(Value::Hash(hash));
             }
             if !self.skip(",") {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
-            self.blank(interp)?;
+            self.skip_blank(interpreter)?;
         }
     }
 
-    fn string(&mut self, interp: &mut Interp) -> EvalResult<String> {
+    fn read_string(&mut self, interpreter: &mut Interpreter) -> EvalResult<String> {
         let begin = self.offset;
         let mut characters = self.rest()[1..].char_indices();
         let mut out = String::new();
@@ -177,9 +181,9 @@ impl<'a> Reader<'a> {
                     Some('r') => out.push('\r'),
                     Some('t') => out.push('\t'),
                     Some('u') => {
-                        let Some(unit) = unit(characters.as_str()) else { break };
+                        let Some(unit) = parse_unit(characters.as_str()) else { break };
                         characters.by_ref().take(4).for_each(drop);
-                        let low = characters.as_str().strip_prefix("\\u").and_then(self::unit);
+                        let low = characters.as_str().strip_prefix("\\u").and_then(self::parse_unit);
                         let pair = low.map(|low| [unit, low]).filter(|_| (0xd800..0xdc00).contains(&unit));
                         let decode_result = match pair {
                             Some(pair) => {
@@ -190,7 +194,11 @@ impl<'a> Reader<'a> {
                         };
                         match decode_result {
                             Some(Ok(character)) => out.push(character),
-                            _ => return Err(interp.unsupported_error("JSON with half of a surrogate pair")),
+                            _ => {
+                                return Err(
+                                    interpreter.unsupported_error("JSON with half of a surrogate pair")
+                                );
+                            }
                         }
                     }
                     Some('\0'..='\u{1f}') | None => break,
@@ -199,10 +207,10 @@ impl<'a> Reader<'a> {
                 other => out.push(other),
             }
         }
-        self.fail(interp)
+        self.raise_parser_error(interpreter)
     }
 
-    fn number(&mut self, interp: &mut Interp) -> EvalResult<Value> {
+    fn read_number(&mut self, interpreter: &mut Interpreter) -> EvalResult<Value> {
         if self.options.allow_nan && self.skip("-Infinity") {
             return Ok(Value::Float(f64::NEG_INFINITY));
         }
@@ -212,14 +220,14 @@ impl<'a> Reader<'a> {
         let sign = usize::from(bytes[0] == b'-');
         let digit_count = digits(sign);
         if digit_count == 0 || digit_count > 1 && bytes[sign] == b'0' {
-            return self.fail(interp);
+            return self.raise_parser_error(interpreter);
         }
         let mut end = sign + digit_count;
         let mut is_float = false;
         if bytes.get(end) == Some(&b'.') {
             let decimals = digits(end + 1);
             if decimals == 0 {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
             is_float = true;
             end += 1 + decimals;
@@ -228,7 +236,7 @@ impl<'a> Reader<'a> {
             let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
             let exponent = digits(end + 1 + sign);
             if exponent == 0 {
-                return self.fail(interp);
+                return self.raise_parser_error(interpreter);
             }
             is_float = true;
             end += 1 + sign + exponent;
@@ -244,7 +252,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Returns the value of the four hexadecimal digits at the start of a text.
-fn unit(text: &str) -> Option<u16> {
+fn parse_unit(text: &str) -> Option<u16> {
     let digits = text.get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
     u16::from_str_radix(digits, 16).ok()
 }

@@ -1,7 +1,7 @@
 //! The parts of Ruby's libraries that templates use.
 //!
-//! In each module `class_method` calls a function of the class or module, and `method` calls a method of its
-//! objects. Both return `Ok(None)` for a name that they do not implement.
+//! In each module `call_class_method` calls a function of the class or module, and `call_method` calls a
+//! method of its objects. Both return `Ok(None)` for a name that they do not implement.
 
 pub(crate) mod base64;
 pub(crate) mod digest;

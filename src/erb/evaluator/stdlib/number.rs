@@ -8,27 +8,27 @@ use crate::evaluator::value::Value;
 /// Returns the integer at the start of a text, or 0 if there is none, as `to_i` does. If the radix is 0, the
 /// prefix (`0x`, `0b`, `0o`, `0d`, `0`) determines it, and without a prefix `default` applies.
 pub(crate) fn integer_prefix(text: &str, radix: u32, default: u32) -> Value {
-    let (is_negative, rest) = sign(text.trim_start_matches(is_space));
+    let (is_negative, rest) = split_sign(text.trim_start_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, default);
     let (digits, _) = digits_of(rest, radix);
-    parse(is_negative, &digits, radix).unwrap_or(Value::Int(0))
+    parse_digits(is_negative, &digits, radix).unwrap_or(Value::Int(0))
 }
 
 /// Returns true if a text ends after its blanks and sign.
 pub(crate) fn has_no_digits(text: &str) -> bool {
-    sign(text.trim_start_matches(is_space)).1.is_empty()
+    split_sign(text.trim_start_matches(is_space)).1.is_empty()
 }
 
 /// Returns the integer if the whole text is one, as `Integer()` does. If the radix is 0, the prefix
 /// determines it.
 pub(crate) fn integer_strict(text: &str, radix: u32) -> Option<Value> {
-    let (is_negative, rest) = sign(text.trim_matches(is_space));
+    let (is_negative, rest) = split_sign(text.trim_matches(is_space));
     let (radix, rest) = strip_radix(rest, radix, 10);
     let (digits, length) = digits_of(rest, radix);
     if length != rest.len() {
         return None;
     }
-    parse(is_negative, &digits, radix)
+    parse_digits(is_negative, &digits, radix)
 }
 
 /// Returns true for the whitespace that Ruby skips around a number. A no-break space is not part of it.
@@ -74,14 +74,14 @@ fn strip_radix(text: &str, radix: u32, default: u32) -> (u32, &str) {
     }
 }
 
-fn sign(text: &str) -> (bool, &str) {
+fn split_sign(text: &str) -> (bool, &str) {
     match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),
     }
 }
 
-fn parse(is_negative: bool, digits: &str, radix: u32) -> Option<Value> {
+fn parse_digits(is_negative: bool, digits: &str, radix: u32) -> Option<Value> {
     if digits.is_empty() {
         return None;
     }
@@ -91,7 +91,7 @@ fn parse(is_negative: bool, digits: &str, radix: u32) -> Option<Value> {
             // Parsing takes quadratic time.
             meter::step_or_unwind((digits.len() as u64 / 64).saturating_pow(2));
             let value = BigInt::parse_bytes(digits.as_bytes(), radix)?;
-            Some(Value::big(if is_negative { -value } else { value }))
+            Some(Value::integer(if is_negative { -value } else { value }))
         }
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn float_prefix(text: &str) -> f64 {
 /// Returns the float if the whole text is one, as `Float()` does.
 pub(crate) fn float_strict(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
-    let (is_negative, unsigned) = sign(text);
+    let (is_negative, unsigned) = split_sign(text);
     if let Some(hex) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
         return hex_float(hex).map(|magnitude| if is_negative { -magnitude } else { magnitude });
     }

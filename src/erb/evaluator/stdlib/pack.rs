@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use num_bigint::BigInt;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{RString, Value};
 
@@ -20,7 +20,7 @@ struct Directive {
     takes_all: bool,
 }
 
-fn directives(layout: &str) -> Vec<Directive> {
+fn parse_directives(layout: &str) -> Vec<Directive> {
     let mut out: Vec<Directive> = Vec::new();
     for character in layout.chars() {
         match (character, out.last_mut()) {
@@ -37,19 +37,19 @@ fn directives(layout: &str) -> Vec<Directive> {
 }
 
 /// Implements `array.pack(layout)`.
-pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalResult<Value> {
-    let layout = interp.arg(args, 0)?;
-    let layout = interp.string_arg(&layout)?;
+pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) -> EvalResult<Value> {
+    let layout = interpreter.arg(args, 0)?;
+    let layout = interpreter.string_arg(&layout)?;
     let mut out = Vec::new();
     let mut is_text = false;
     let mut next = items.iter();
-    for directive in directives(&layout) {
+    for directive in parse_directives(&layout) {
         let repeat = if directive.takes_all { next.len() } else { directive.count.unwrap_or(1) };
         match directive.kind {
             'm' => {
                 let bytes = match next.next() {
-                    Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.raise_argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interpreter, value)?,
+                    None => return interpreter.raise_argument_error("too few arguments"),
                 };
                 is_text = true;
                 let text = match directive.count {
@@ -60,25 +60,27 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
             }
             'H' => {
                 let hex = match next.next() {
-                    Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.raise_argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interpreter, value)?,
+                    None => return interpreter.raise_argument_error("too few arguments"),
                 };
                 let Some(digits) = hex
                     .iter()
                     .map(|byte| char::from(*byte).to_digit(16).map(|digit| digit as u8))
                     .collect::<Option<Vec<u8>>>()
                 else {
-                    return Err(interp.unsupported_error("pack with 'H' of other characters than digits"));
+                    return Err(
+                        interpreter.unsupported_error("pack with 'H' of other characters than digits")
+                    );
                 };
                 out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
                 let bytes = match next.next() {
-                    Some(value) => super::base64::bytes_of(interp, value)?,
-                    None => return interp.raise_argument_error("too few arguments"),
+                    Some(value) => super::base64::bytes_of(interpreter, value)?,
+                    None => return interpreter.raise_argument_error("too few arguments"),
                 };
                 let length = if directive.takes_all { bytes.len() } else { directive.count.unwrap_or(1) };
-                interp.use_scratch(length)?;
+                interpreter.use_scratch(length)?;
                 let fill = if directive.kind == 'a' { 0 } else { b' ' };
                 out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
             }
@@ -86,10 +88,10 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                 for _ in 0..repeat {
                     let number = match next.next() {
                         Some(value @ (Value::Big(_) | Value::Float(_))) if directive.kind != 'U' => {
-                            low_bits(&to_big(&interp.integer_of(value, 0)?))
+                            low_bits(&to_big(&interpreter.convert_to_integer(value, 0)?))
                         }
-                        Some(value) => interp.int_arg(value)?,
-                        None => return interp.raise_argument_error("too few arguments"),
+                        Some(value) => interpreter.int_arg(value)?,
+                        None => return interpreter.raise_argument_error("too few arguments"),
                     };
                     match directive.kind {
                         'N' => out.extend((number as u32).to_be_bytes()),
@@ -100,7 +102,7 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                                 Some(character) => out.extend(character.to_string().into_bytes()),
                                 None => {
                                     let message = "pack(U): value out of range";
-                                    return Err(interp.ruby_error("RangeError", message));
+                                    return Err(interpreter.ruby_error("RangeError", message));
                                 }
                             }
                         }
@@ -108,10 +110,10 @@ pub(crate) fn pack(interp: &mut Interp, items: &[Value], args: &Args) -> EvalRes
                     }
                 }
             }
-            other => return Err(interp.unsupported_error(format!("pack with '{other}'"))),
+            other => return Err(interpreter.unsupported_error(format!("pack with '{other}'"))),
         }
     }
-    interp.use_scratch(out.len())?;
+    interpreter.use_scratch(out.len())?;
     match (is_text, String::from_utf8(out)) {
         (true, Ok(text)) => Ok(Value::str(text)),
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
@@ -125,10 +127,10 @@ fn low_bits(big: &BigInt) -> i64 {
 }
 
 /// Implements `text.unpack(layout)`.
-pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalResult<Vec<Value>> {
+pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) -> EvalResult<Vec<Value>> {
     let mut out = Vec::new();
     let mut rest = bytes;
-    for directive in directives(layout) {
+    for directive in parse_directives(layout) {
         let mut take = |count: usize| {
             let (head, tail) = rest.split_at(count.min(rest.len()));
             rest = tail;
@@ -136,15 +138,17 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
         };
         match directive.kind {
             'm' => {
-                let all = take(usize::MAX);
+                let all_bytes = take(usize::MAX);
                 let data = match directive.count {
-                    Some(0) => STANDARD.decode(&all).ok(),
-                    _ => super::base64::decode_lenient(&all),
+                    Some(0) => STANDARD.decode(&all_bytes).ok(),
+                    _ => super::base64::decode_lenient(&all_bytes),
                 };
                 match (data, directive.count) {
-                    (Some(data), _) => out.push(super::base64::binary(&data)),
-                    (None, Some(0)) => return interp.raise_argument_error("invalid base64"),
-                    (None, _) => return Err(interp.unsupported_error("base64 with text after its padding")),
+                    (Some(data), _) => out.push(super::base64::binary_string(&data)),
+                    (None, Some(0)) => return interpreter.raise_argument_error("invalid base64"),
+                    (None, _) => {
+                        return Err(interpreter.unsupported_error("base64 with text after its padding"));
+                    }
                 }
             }
             'H' => {
@@ -167,7 +171,7 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                         head.pop();
                     }
                 }
-                out.push(super::base64::binary(&head));
+                out.push(super::base64::binary_string(&head));
             }
             'C' | 'c' | 'N' | 'n' => {
                 let size = match directive.kind {
@@ -193,9 +197,9 @@ pub(crate) fn unpack(interp: &mut Interp, bytes: &[u8], layout: &str) -> EvalRes
                 let limit = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
                 out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
             }
-            other => return Err(interp.unsupported_error(format!("unpack with '{other}'"))),
+            other => return Err(interpreter.unsupported_error(format!("unpack with '{other}'"))),
         }
-        interp.use_scratch(64)?;
+        interpreter.use_scratch(64)?;
     }
     Ok(out)
 }

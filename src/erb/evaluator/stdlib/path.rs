@@ -1,15 +1,19 @@
 //! The functions of `File` that work on path names and access no file.
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::Value;
 
 /// Calls a method of the class File that only computes with paths. Returns `None` for any other.
-pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     Ok(Some(Value::str(match name {
-        "join" => join(interp, &args.list)?,
+        "join" => join(interpreter, &args.list)?,
         "basename" => {
-            let path = interp.arg(args, 0)?;
-            let path = interp.string_arg(&path)?;
+            let path = interpreter.arg(args, 0)?;
+            let path = interpreter.string_arg(&path)?;
             let clean_path = path.trim_end_matches('/');
             let base = if clean_path.is_empty() && !path.is_empty() {
                 "/"
@@ -18,7 +22,7 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             };
             match args.get(1) {
                 Some(suffix) => {
-                    let suffix = interp.string_arg(&suffix.clone())?;
+                    let suffix = interpreter.string_arg(&suffix.clone())?;
                     let dots = base.len() - base.trim_start_matches('.').len();
                     let dot = base.rfind('.').filter(|offset| *offset > dots);
                     match (suffix.as_str(), dot) {
@@ -33,8 +37,8 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             }
         }
         "dirname" => {
-            let path = interp.arg(args, 0)?;
-            let path = interp.string_arg(&path)?;
+            let path = interpreter.arg(args, 0)?;
+            let path = interpreter.string_arg(&path)?;
             let clean_path = path.trim_end_matches('/');
             match clean_path.rfind('/') {
                 Some(slash) if clean_path[..slash].bytes().all(|byte| byte == b'/') => "/".into(),
@@ -50,8 +54,8 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
             }
         }
         "extname" => {
-            let path = interp.arg(args, 0)?;
-            let path = interp.string_arg(&path)?;
+            let path = interpreter.arg(args, 0)?;
+            let path = interpreter.string_arg(&path)?;
             let base = path.trim_end_matches('/').rsplit('/').next().unwrap_or("").trim_start_matches('.');
             match base.rfind('.') {
                 Some(dot) if dot > 0 => base[dot..].to_owned(),
@@ -60,20 +64,20 @@ pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> Eval
         }
         _ => {
             return Err(
-                interp.unsupported_error(format!("`File.{name}`, which reaches outside the template,"))
+                interpreter.unsupported_error(format!("`File.{name}`, which reaches outside the template,"))
             );
         }
     })))
 }
 
 /// Joins the parts of a path with one slash between them. The parts in an array are joined first.
-fn join(interp: &mut Interp, parts: &[Value]) -> EvalResult<String> {
-    interp.check_depth()?;
+fn join(interpreter: &mut Interpreter, parts: &[Value]) -> EvalResult<String> {
+    interpreter.check_depth()?;
     let mut out = String::new();
     for (index, part) in parts.iter().enumerate() {
         let part = match part {
-            Value::Array(list) => join(interp, &list.to_vec())?,
-            other => interp.string_arg(other)?,
+            Value::Array(list) => join(interpreter, &list.to_vec())?,
+            other => interpreter.string_arg(other)?,
         };
         match (out.ends_with('/'), part.starts_with('/')) {
             _ if index == 0 => {}

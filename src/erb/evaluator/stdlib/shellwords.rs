@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{RString, Value};
 
 /// Quotes a word for a POSIX shell.
@@ -27,13 +27,13 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Splits a command line into words. As in Ruby, words of ASCII characters are binary strings.
-pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
+pub(crate) fn split(interpreter: &mut Interpreter, text: &str) -> EvalResult<Value> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut characters = text.chars();
-    let blank = |character: char| matches!(character, ' ' | '\t'..='\r');
+    let is_blank = |character: char| matches!(character, ' ' | '\t'..='\r');
     while let Some(character) = characters.next() {
-        if blank(character) {
+        if is_blank(character) {
             words.extend(word.take());
             continue;
         }
@@ -43,7 +43,7 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
                 match characters.next() {
                     Some('\'') => break,
                     Some(other) => word.push(other),
-                    None => return raise_unmatched_quote(interp, text),
+                    None => return raise_unmatched_quote(interpreter, text),
                 }
             },
             '"' => loop {
@@ -52,10 +52,10 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
                     Some('\\') => match characters.next() {
                         Some(character @ ('$' | '`' | '"' | '\\' | '\n')) => word.push(character),
                         Some(other) => word.extend(['\\', other]),
-                        None => return raise_unmatched_quote(interp, text),
+                        None => return raise_unmatched_quote(interpreter, text),
                     },
                     Some(other) => word.push(other),
-                    None => return raise_unmatched_quote(interp, text),
+                    None => return raise_unmatched_quote(interpreter, text),
                 }
             },
             // A backslash before a line break or at the end of the text stays in the word.
@@ -77,27 +77,31 @@ pub(crate) fn split(interp: &mut Interp, text: &str) -> EvalResult<Value> {
 }
 
 /// Raises `ArgumentError` for an unclosed quote.
-fn raise_unmatched_quote(interp: &mut Interp, text: &str) -> EvalResult<Value> {
-    let quoted_text = interp.inspect(&Value::str(text))?;
-    interp.raise_argument_error(format!("Unmatched quote: {quoted_text}"))
+fn raise_unmatched_quote(interpreter: &mut Interpreter, text: &str) -> EvalResult<Value> {
+    let quoted_text = interpreter.inspect(&Value::str(text))?;
+    interpreter.raise_argument_error(format!("Unmatched quote: {quoted_text}"))
 }
 
-pub(crate) fn class_method(interp: &mut Interp, name: &str, args: &Args) -> EvalResult<Option<Value>> {
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
+    name: &str,
+    args: &Args,
+) -> EvalResult<Option<Value>> {
     Ok(Some(match name {
         "escape" | "shellescape" => {
-            let text = interp.arg(args, 0)?;
-            Value::str(escape(&interp.text_of(&text)?))
+            let text = interpreter.arg(args, 0)?;
+            Value::str(escape(&interpreter.text_of(&text)?))
         }
         "split" | "shellsplit" | "shellwords" => {
-            let text = interp.arg(args, 0)?;
-            let text = interp.string_arg(&text)?;
-            split(interp, &text)?
+            let text = interpreter.arg(args, 0)?;
+            let text = interpreter.string_arg(&text)?;
+            split(interpreter, &text)?
         }
         "join" | "shelljoin" => {
-            let list = interp.arg(args, 0)?;
+            let list = interpreter.arg(args, 0)?;
             let mut words = Vec::new();
-            for word in interp.array_arg(&list)? {
-                words.push(escape(&interp.text_of(&word)?));
+            for word in interpreter.array_arg(&list)? {
+                words.push(escape(&interpreter.text_of(&word)?));
             }
             Value::str(words.join(" "))
         }

@@ -5,12 +5,12 @@
 use std::io::Read;
 use std::rc::Rc;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Class, Data, Object, RString, Value};
 
 /// Calls `new` of a reader, or a function of `Zlib`.
-pub(crate) fn class_method(
-    interp: &mut Interp,
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
     class: &Rc<Class>,
     name: &str,
     args: &Args,
@@ -21,15 +21,15 @@ pub(crate) fn class_method(
             let text = match args.get(0).cloned() {
                 Some(Value::Str(text)) => text,
                 Some(other) => {
-                    interp.string_arg(&other)?;
+                    interpreter.string_arg(&other)?;
                     return Ok(None);
                 }
                 None => Rc::new(RString::new(String::new())),
             };
-            interp.object(Rc::clone(class), Data::TextStream(text, 0))
+            interpreter.create_object(Rc::clone(class), Data::TextStream(text, 0))
         }
         ("Zlib::GzipReader", "new") => {
-            let io = interp.arg(args, 0)?;
+            let io = interpreter.arg(args, 0)?;
             let source = match &io {
                 Value::Object(object) => match &*object.data.borrow() {
                     Data::TextStream(text, read) => {
@@ -40,30 +40,34 @@ pub(crate) fn class_method(
                 _ => None,
             };
             let Some(source) = source else {
-                return Err(interp.unsupported_error("a Zlib::GzipReader whose source is not a StringIO"));
+                return Err(
+                    interpreter.unsupported_error("a Zlib::GzipReader whose source is not a StringIO")
+                );
             };
-            let bytes = decompress(interp, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            let bytes =
+                decompress(interpreter, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
             // The content is text if it is valid UTF-8, and a binary string otherwise.
             let text = match String::from_utf8(bytes) {
                 Ok(text) => RString::new(text),
                 Err(error) => RString::from_bytes(error.as_bytes()),
             };
-            interp.object(Rc::clone(class), Data::TextStream(Rc::new(text), 0))
+            interpreter.create_object(Rc::clone(class), Data::TextStream(Rc::new(text), 0))
         }
         ("Zlib", "gunzip") => {
-            let source = bytes_of(interp, args)?;
-            let bytes = decompress(interp, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
-            super::base64::binary(&bytes)
+            let source = bytes_of(interpreter, args)?;
+            let bytes =
+                decompress(interpreter, flate2::read::GzDecoder::new(&*source), "Zlib::GzipFile::Error")?;
+            super::base64::binary_string(&bytes)
         }
         ("Zlib", "inflate") | ("Zlib::Inflate", "inflate") => {
-            let source = bytes_of(interp, args)?;
-            let bytes = decompress(interp, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
-            super::base64::binary(&bytes)
+            let source = bytes_of(interpreter, args)?;
+            let bytes = decompress(interpreter, flate2::read::ZlibDecoder::new(&*source), "Zlib::DataError")?;
+            super::base64::binary_string(&bytes)
         }
         ("Zlib", "crc32") => {
             let mut crc = flate2::Crc::new();
             if !args.is_empty() {
-                crc.update(&bytes_of(interp, args)?);
+                crc.update(&bytes_of(interpreter, args)?);
             }
             Value::Int(crc.sum().into())
         }
@@ -71,30 +75,30 @@ pub(crate) fn class_method(
     }))
 }
 
-fn bytes_of(interp: &mut Interp, args: &Args) -> EvalResult<Vec<u8>> {
-    let value = interp.arg(args, 0)?;
-    super::base64::bytes_of(interp, &value)
+fn bytes_of(interpreter: &mut Interpreter, args: &Args) -> EvalResult<Vec<u8>> {
+    let value = interpreter.arg(args, 0)?;
+    super::base64::bytes_of(interpreter, &value)
 }
 
 /// Decompresses to the end. Each piece counts towards the memory limit before the next one is read.
-fn decompress(interp: &mut Interp, mut source: impl Read, class: &str) -> EvalResult<Vec<u8>> {
+fn decompress(interpreter: &mut Interpreter, mut source: impl Read, class: &str) -> EvalResult<Vec<u8>> {
     let mut out = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {
         match source.read(&mut piece) {
             Ok(0) => return Ok(out),
             Ok(count) => {
-                interp.use_scratch(count * 2)?;
+                interpreter.use_scratch(count * 2)?;
                 out.extend_from_slice(&piece[..count]);
             }
-            Err(_) => return Err(interp.ruby_error(class, "not in the right format")),
+            Err(_) => return Err(interpreter.ruby_error(class, "not in the right format")),
         }
     }
 }
 
 /// Calls a method of a reader.
-pub(crate) fn method(
-    interp: &mut Interp,
+pub(crate) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     name: &str,
     args: &Args,
@@ -113,7 +117,7 @@ pub(crate) fn method(
     if text.is_binary.get()
         && !matches!(name, "read" | "string" | "rewind" | "close" | "size" | "length" | "eof?")
     {
-        return Err(interp.unsupported_error(format!("{}#{name} of binary data", object.class.label())));
+        return Err(interpreter.unsupported_error(format!("{}#{name} of binary data", object.class.label())));
     }
     let length = text.get().len();
     let line_end = |start: usize| match text.get()[start..].find('\n') {
@@ -122,7 +126,7 @@ pub(crate) fn method(
     };
     Ok(Some(match name {
         "read" if args.is_empty() => {
-            interp.use_scratch(length)?;
+            interpreter.use_scratch(length)?;
             let rest = text.get().get(read..).unwrap_or_default().to_owned();
             seek(length);
             let rest = RString::new(rest);
@@ -132,7 +136,7 @@ pub(crate) fn method(
         "gets" | "readline" if args.is_empty() => {
             if read >= length {
                 if name == "readline" {
-                    return Err(interp.ruby_error("EOFError", "end of file reached"));
+                    return Err(interpreter.ruby_error("EOFError", "end of file reached"));
                 }
                 return Ok(Some(Value::Nil));
             }
@@ -142,14 +146,14 @@ pub(crate) fn method(
             Value::str(line)
         }
         "each" | "each_line" if args.is_empty() && args.block.is_none() => {
-            interp.enumerator(&receiver, name, Vec::new())?
+            interpreter.create_enumerator(&receiver, name, Vec::new())?
         }
         "each" | "each_line" | "readlines" if args.is_empty() => {
             let mut lines = Vec::new();
             let mut start = read;
             while start < length {
                 let end = line_end(start);
-                interp.use_scratch(end - start + 16)?;
+                interpreter.use_scratch(end - start + 16)?;
                 lines.push(Value::str(&text.get()[start..end]));
                 start = end;
             }
@@ -157,9 +161,9 @@ pub(crate) fn method(
             if name == "readlines" {
                 Value::array(lines)
             } else {
-                let block = interp.block(args)?;
+                let block = interpreter.block_arg(args)?;
                 for line in lines {
-                    interp.yield_one(&block, line)?;
+                    interpreter.yield_one(&block, line)?;
                 }
                 receiver
             }
@@ -174,26 +178,28 @@ pub(crate) fn method(
         "size" | "length" if is_string_io => Value::Int(text.bytes().len() as i64),
         "<<" | "write" | "print" | "puts" if is_string_io => {
             if read < length {
-                return Err(interp.unsupported_error(format!("StringIO#{name} before the end of the string")));
+                return Err(
+                    interpreter.unsupported_error(format!("StringIO#{name} before the end of the string"))
+                );
             }
             let mut write_length = 0;
             for value in &args.list {
                 if name == "puts" && matches!(value, Value::Array(_)) {
-                    return Err(interp.unsupported_error("StringIO#puts of an array"));
+                    return Err(interpreter.unsupported_error("StringIO#puts of an array"));
                 }
                 let mut piece = match value {
                     Value::Str(piece) => piece.get().clone(),
-                    other => interp.text_of(other)?,
+                    other => interpreter.text_of(other)?,
                 };
                 if name == "puts" && !piece.ends_with('\n') {
                     piece.push('\n');
                 }
                 let is_binary = matches!(value, Value::Str(piece) if piece.is_binary.get());
-                interp.append(&text, &piece, is_binary)?;
+                interpreter.append(&text, &piece, is_binary)?;
                 write_length += if is_binary { piece.chars().count() } else { piece.len() };
             }
             if name == "puts" && args.is_empty() {
-                interp.append(&text, "\n", false)?;
+                interpreter.append(&text, "\n", false)?;
                 write_length += 1;
             }
             seek(length + write_length);

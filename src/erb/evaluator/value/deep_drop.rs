@@ -14,7 +14,9 @@ use crate::evaluator::eval::Env;
 const MAX_DEPTH: u32 = 64;
 
 thread_local! {
+    /// The number of [`deep_drop`] calls that are running on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The parts that the outermost call drops later.
     static PENDING_PARTS: RefCell<Vec<Part>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -51,6 +53,7 @@ pub(crate) fn deep_drop_values(values: impl Iterator<Item = Value>) {
 }
 
 impl Part {
+    /// Returns true for parts that can have parts themselves.
     fn nests(&self) -> bool {
         match self {
             Part::Value(value) => value.nests(),

@@ -304,6 +304,6 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
             }
         }
         (Value::Float(a), Value::Float(b)) if a == b => true,
-        _ => a.same(b),
+        _ => a.is_same(b),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use hash::{Key, RHash, hash_code};
 pub(crate) use object::{Class, Data, Exception, Method, MethodBody, Object, Visibility};
 pub(crate) use string::RString;
 
-use super::eval::{Env, EvalResult, Interp};
+use super::eval::{Env, EvalResult, Interpreter};
 use super::meter::Charge;
 use super::stdlib::regex::Regex;
 use crate::parse::ir::{Body, Name};
@@ -49,8 +49,8 @@ pub(crate) enum Value {
 
 /// The memory of a value in a collection.
 pub(crate) const VALUE_BYTES: usize = size_of::<Value>();
-/// The memory of an array without its elements, of a range or of a proc.
-const SMALL_BYTES: usize = 112;
+/// The memory of an array, range, match or proc, without the values and the text in it.
+const BASE_BYTES: usize = 112;
 /// The memory of integers up to this number of bits is not counted.
 const FREE_BITS: u64 = 1024;
 /// The memory of an entry of a hash, and of a variable or constant.
@@ -91,7 +91,7 @@ pub(crate) struct RProc {
 }
 
 /// A block implemented in Rust.
-pub(crate) type NativeBlock = Rc<dyn Fn(&mut Interp, Vec<Value>) -> EvalResult<Value>>;
+pub(crate) type NativeBlock = Rc<dyn Fn(&mut Interpreter, Vec<Value>) -> EvalResult<Value>>;
 
 /// The code of a proc.
 pub(crate) enum ProcKind {
@@ -111,7 +111,7 @@ impl RMatch {
         owns_subject: bool,
     ) -> Rc<RMatch> {
         let text = if owns_subject { subject.len() } else { 0 };
-        let _charge = Charge::new(SMALL_BYTES + groups.capacity() * VALUE_BYTES + text);
+        let _charge = Charge::new(BASE_BYTES + groups.capacity() * VALUE_BYTES + text);
         Rc::new(RMatch { regexp, subject, groups, _charge })
     }
 
@@ -174,7 +174,7 @@ impl Value {
     }
 
     /// Creates an integer, in the small form if it fits.
-    pub(super) fn big(value: BigInt) -> Value {
+    pub(super) fn integer(value: BigInt) -> Value {
         match i64::try_from(&value) {
             Ok(small) => Value::Int(small),
             Err(_) => {
@@ -187,7 +187,9 @@ impl Value {
         }
     }
 
-    pub(super) fn native(block: impl Fn(&mut Interp, Vec<Value>) -> EvalResult<Value> + 'static) -> Value {
+    pub(super) fn native_block(
+        block: impl Fn(&mut Interpreter, Vec<Value>) -> EvalResult<Value> + 'static,
+    ) -> Value {
         let kind = ProcKind::Native(Rc::new(block));
         Value::Proc(RProc::new(kind, false, 0))
     }
@@ -201,7 +203,7 @@ impl Value {
     }
 
     /// Returns true if both values are the same object, as `equal?` does.
-    pub(super) fn same(&self, other: &Value) -> bool {
+    pub(super) fn is_same(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Nil, Value::Nil) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
@@ -230,7 +232,7 @@ impl Value {
             Json::Bool(flag) => Value::Bool(*flag),
             Json::Number(number) => match (number.as_i64(), number.as_u64()) {
                 (Some(int), _) => Value::Int(int),
-                (None, Some(int)) => Value::big(BigInt::from(int)),
+                (None, Some(int)) => Value::integer(BigInt::from(int)),
                 (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             },
             Json::String(text) => Value::str(text.clone()),
@@ -248,7 +250,7 @@ impl Value {
 
 impl RArray {
     pub(super) fn new(items: Vec<Value>) -> Rc<RArray> {
-        let charge = Charge::new(SMALL_BYTES + items.capacity() * VALUE_BYTES);
+        let charge = Charge::new(BASE_BYTES + items.capacity() * VALUE_BYTES);
         Rc::new(RArray { items: RefCell::new(items), is_frozen: Cell::new(false), charge })
     }
 
@@ -259,7 +261,7 @@ impl RArray {
 
     /// Counts the memory again after the elements have changed.
     pub(super) fn recount_memory(&self) {
-        self.charge.resize(SMALL_BYTES + self.items.borrow().capacity() * VALUE_BYTES);
+        self.charge.resize(BASE_BYTES + self.items.borrow().capacity() * VALUE_BYTES);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -286,7 +288,7 @@ impl Drop for RArray {
 
 impl RRange {
     pub(super) fn new(begin: Value, end: Value, excludes_end: bool) -> Rc<RRange> {
-        Rc::new(RRange { begin, end, excludes_end, _charge: Charge::new(SMALL_BYTES) })
+        Rc::new(RRange { begin, end, excludes_end, _charge: Charge::new(BASE_BYTES) })
     }
 }
 
@@ -299,7 +301,7 @@ impl Drop for RRange {
 
 impl RProc {
     pub(super) fn new(kind: ProcKind, is_lambda: bool, tag: u64) -> Rc<RProc> {
-        Rc::new(RProc { kind, is_lambda: Cell::new(is_lambda), tag, _charge: Charge::new(SMALL_BYTES) })
+        Rc::new(RProc { kind, is_lambda: Cell::new(is_lambda), tag, _charge: Charge::new(BASE_BYTES) })
     }
 }
 

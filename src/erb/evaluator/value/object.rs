@@ -37,6 +37,7 @@ pub(crate) struct Class {
     /// Class variables (`@@name`) and the class's own instance variables (`@name`).
     pub(crate) variables: RefCell<FxHashMap<Name, Value>>,
     pub(crate) included_modules: RefCell<Vec<Rc<Class>>>,
+    /// The modules that were added by `extend`.
     pub(crate) singleton_modules: RefCell<Vec<Rc<Class>>>,
     /// The members of a Struct class, and its `keyword_init`.
     pub(crate) members: RefCell<Option<(Vec<Name>, bool)>>,
@@ -81,9 +82,11 @@ pub(crate) enum MethodBody {
 pub(crate) struct Object {
     pub(crate) class: Rc<Class>,
     pub(crate) id: u64,
+    /// The instance variables (`@name`).
     pub(crate) variables: RefCell<IndexMap<Name, Value, FxBuildHasher>>,
     pub(crate) data: RefCell<Data>,
     pub(crate) is_frozen: Cell<bool>,
+    /// The class of the methods that only this object has.
     pub(crate) singleton: RefCell<Option<Rc<Class>>>,
     pub(crate) charge: Charge,
 }
@@ -124,7 +127,7 @@ impl Data {
             | Data::Certificate(_)
             | Data::DistinguishedName(_)
             | Data::TextStream(..)
-            | Data::Else { .. } => Vec::new(),
+            | Data::ElseBlock { .. } => Vec::new(),
         };
         values.into_iter()
     }
@@ -160,7 +163,7 @@ pub(crate) enum Data {
     /// A `StringIO`, or a reader on one: the text, and the number of bytes read from it.
     TextStream(Rc<RString>, usize),
     /// The result of `if_p`.
-    Else {
+    ElseBlock {
         /// True if a property was missing, so `else` runs.
         is_active: bool,
     },
@@ -229,10 +232,10 @@ impl Class {
     /// Adds a module to a list of included modules, unless it is there.
     pub(crate) fn mix_in(list: &RefCell<Vec<Rc<Class>>>, module: &Rc<Class>) {
         let mut list = list.borrow_mut();
-        if list.iter().any(|mixed_in| Rc::ptr_eq(mixed_in, module)) {
+        if list.iter().any(|member| Rc::ptr_eq(member, module)) {
             return;
         }
-        let modules = list.iter().map(|mixed_in| mixed_in.ancestors().len()).sum::<usize>();
+        let modules = list.iter().map(|member| member.ancestors().len()).sum::<usize>();
         if modules + module.ancestors().len() > MAX_ANCESTORS {
             meter::exceed(format!("a class includes more than {MAX_ANCESTORS} modules"));
         }

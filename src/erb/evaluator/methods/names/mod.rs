@@ -35,7 +35,7 @@ pub(crate) fn list_contains(list: &str, name: &str) -> bool {
 }
 
 /// Methods that take keywords in addition to a known number of positional arguments.
-pub(crate) const TAKE_KEYWORDS: &[&str] = &[
+pub(crate) const KEYWORD_METHODS: &[&str] = &[
     "clone",
     "each_line",
     "encode",
@@ -61,14 +61,15 @@ pub(crate) type Arity = (usize, Option<usize>);
 /// Returns the number of arguments of an instance method, inherited methods included. Returns `None` if the
 /// method is not listed.
 pub(crate) fn arity(class: &'static str, name: &str) -> Option<Arity> {
-    type Arities = FxHashMap<&'static str, Arity>;
-    static CACHE: LazyLock<RwLock<FxHashMap<&'static str, Arc<Arities>>>> = LazyLock::new(RwLock::default);
-    let cached_arities = CACHE.read().get(class).cloned();
+    type ClassArities = FxHashMap<&'static str, Arity>;
+    static ARITIES: LazyLock<RwLock<FxHashMap<&'static str, Arc<ClassArities>>>> =
+        LazyLock::new(RwLock::default);
+    let cached_arities = ARITIES.read().get(class).cloned();
     let arities = cached_arities.unwrap_or_else(|| {
         let mut arities = FxHashMap::default();
         collect_arities(class, &mut arities);
         let arities = Arc::new(arities);
-        CACHE.write().insert(class, Arc::clone(&arities));
+        ARITIES.write().insert(class, Arc::clone(&arities));
         arities
     });
     arities.get(name).copied()
@@ -113,8 +114,8 @@ pub(crate) const UNSUPPORTED_CONSTANTS: &[&str] = &[
 ];
 
 /// Private methods of every object, separated by spaces.
-pub(crate) const KERNEL: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational String \
-    URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller \
+pub(crate) const KERNEL_METHODS: &str = "Array BigDecimal Complex Float Hash Integer JSON Pathname Rational \
+    String URI __callee__ __dir__ __method__ ` abort at_exit autoload autoload? binding block_given? caller \
     caller_locations catch eval exec exit exit! fail fork format gem gem_original_require gets \
     global_variables initialize_clone initialize_copy initialize_dup iterator? j jj lambda load \
     local_variables loop open p pp print printf proc putc puts raise rand readline readlines require \

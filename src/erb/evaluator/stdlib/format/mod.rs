@@ -9,7 +9,7 @@ use num_bigint::BigInt;
 
 use hex_float::hex_float;
 
-use crate::evaluator::eval::{EvalResult, Interp};
+use crate::evaluator::eval::{EvalResult, Interpreter};
 use crate::evaluator::methods::{to_big, to_f64};
 use crate::evaluator::value::Value;
 
@@ -48,41 +48,46 @@ struct Values<'a> {
 
 impl Values<'_> {
     /// Raises `ArgumentError` if another kind of reference was used before.
-    fn check_reference(&mut self, interp: &mut Interp, reference: Reference) -> EvalResult<()> {
+    fn check_reference(&mut self, interpreter: &mut Interpreter, reference: Reference) -> EvalResult<()> {
         if *self.reference.get_or_insert(reference) == reference {
             return Ok(());
         }
-        interp.raise_argument_error("numbered, unnumbered and named values are mixed")
+        interpreter.raise_argument_error("numbered, unnumbered and named values are mixed")
     }
 
-    fn next(&mut self, interp: &mut Interp) -> EvalResult<Value> {
-        self.check_reference(interp, Reference::InOrder)?;
+    fn take_next(&mut self, interpreter: &mut Interpreter) -> EvalResult<Value> {
+        self.check_reference(interpreter, Reference::InOrder)?;
         self.next += 1;
         match self.list.get(self.next - 1) {
             Some(value) => Ok(value.clone()),
-            None => interp.raise_argument_error("too few arguments"),
+            None => interpreter.raise_argument_error("too few arguments"),
         }
     }
 
-    fn value_at(&mut self, interp: &mut Interp, number: i64) -> EvalResult<Value> {
-        self.check_reference(interp, Reference::ByNumber)?;
+    fn value_at(&mut self, interpreter: &mut Interpreter, number: i64) -> EvalResult<Value> {
+        self.check_reference(interpreter, Reference::ByNumber)?;
         match usize::try_from(number - 1).ok().and_then(|index| self.list.get(index)) {
             Some(value) => Ok(value.clone()),
-            None => interp.raise_argument_error("too few arguments"),
+            None => interpreter.raise_argument_error("too few arguments"),
         }
     }
 
     /// Returns the value with this name. `reference` is its text in the template, for the error.
-    fn value_named(&mut self, interp: &mut Interp, name: &str, reference: &str) -> EvalResult<Value> {
-        self.check_reference(interp, Reference::ByName)?;
+    fn value_named(
+        &mut self,
+        interpreter: &mut Interpreter,
+        name: &str,
+        reference: &str,
+    ) -> EvalResult<Value> {
+        self.check_reference(interpreter, Reference::ByName)?;
         let [Value::Hash(hash)] = self.list else {
-            return interp.raise_argument_error("one hash required");
+            return interpreter.raise_argument_error("one hash required");
         };
         let hash = std::rc::Rc::clone(hash);
         match hash.get_symbol(name) {
             Some(value) => Ok(value),
-            None => match interp.hash_get(&hash, &Value::symbol(name))? {
-                Value::Nil => Err(interp.ruby_error("KeyError", format!("key{reference} not found"))),
+            None => match interpreter.look_up_in_hash(&hash, &Value::symbol(name))? {
+                Value::Nil => Err(interpreter.ruby_error("KeyError", format!("key{reference} not found"))),
                 default => Ok(default),
             },
         }
@@ -90,7 +95,7 @@ impl Values<'_> {
 }
 
 /// Implements `format(template, *values)`.
-pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> EvalResult<String> {
+pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Value]) -> EvalResult<String> {
     let mut out = String::new();
     let mut characters = template.chars().peekable();
     let mut values = Values { list: values, next: 0, reference: None };
@@ -108,11 +113,12 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     out.push('%');
                     break;
                 }
-                return interp.raise_argument_error("incomplete format specifier; use %% (double %) instead");
+                return interpreter
+                    .raise_argument_error("incomplete format specifier; use %% (double %) instead");
             };
             match flag {
                 '-' | '0' | '+' | ' ' | '#' if has_size => {
-                    return interp.raise_argument_error("flag after width");
+                    return interpreter.raise_argument_error("flag after width");
                 }
                 '-' => directive.has_minus = true,
                 '0' => directive.has_zero = true,
@@ -126,41 +132,41 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                     if characters.peek() == Some(&'$') {
                         characters.next();
                         if argument.is_some() {
-                            return interp.raise_argument_error("value given twice");
+                            return interpreter.raise_argument_error("value given twice");
                         }
-                        argument = Some(values.value_at(interp, number)?);
+                        argument = Some(values.value_at(interpreter, number)?);
                         continue;
                     }
                     if has_size {
-                        return interp.raise_argument_error("width given twice");
+                        return interpreter.raise_argument_error("width given twice");
                     }
-                    directive.width = Some(check_width(interp, number)?);
+                    directive.width = Some(check_width(interpreter, number)?);
                 }
                 '*' => {
                     if has_size {
-                        return interp.raise_argument_error("width given twice");
+                        return interpreter.raise_argument_error("width given twice");
                     }
                     if characters.peek().is_some_and(char::is_ascii_digit) {
-                        return Err(interp.unsupported_error("a width from a numbered value"));
+                        return Err(interpreter.unsupported_error("a width from a numbered value"));
                     }
-                    let width = values.next(interp)?;
-                    let width = interp.int_arg(&width)?;
+                    let width = values.take_next(interpreter)?;
+                    let width = interpreter.int_arg(&width)?;
                     directive.has_minus |= width < 0;
-                    directive.width = Some(check_width(interp, width.saturating_abs())?);
+                    directive.width = Some(check_width(interpreter, width.saturating_abs())?);
                 }
                 '.' => {
                     if directive.precision.is_some() {
-                        return interp.raise_argument_error("precision given again");
+                        return interpreter.raise_argument_error("precision given again");
                     }
                     let number = if characters.peek() == Some(&'*') {
                         characters.next();
-                        let value = values.next(interp)?;
-                        interp.int_arg(&value)?.max(0)
+                        let value = values.take_next(interpreter)?;
+                        interpreter.int_arg(&value)?.max(0)
                     } else {
                         let digits = digits_of(&mut characters);
                         if digits.is_empty() { 0 } else { digits.parse().unwrap_or(MAX_WIDTH_CHARS + 1) }
                     };
-                    directive.precision = Some(check_width(interp, number)?);
+                    directive.precision = Some(check_width(interpreter, number)?);
                 }
                 '<' | '{' => {
                     let close = if flag == '<' { '>' } else { '}' };
@@ -170,25 +176,26 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                             Some(end) if end == close => break,
                             Some(letter) => name.push(letter),
                             None => {
-                                return interp.raise_argument_error("malformed name - unmatched parenthesis");
+                                return interpreter
+                                    .raise_argument_error("malformed name - unmatched parenthesis");
                             }
                         }
                     }
                     if argument.is_some() {
-                        return interp
+                        return interpreter
                             .raise_argument_error(format!("named{flag}{name}{close} after another"));
                     }
-                    let value = values.value_named(interp, &name, &format!("{flag}{name}{close}"))?;
+                    let value = values.value_named(interpreter, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
-                        let text = interp.text_of(&value)?;
-                        pad(&mut out, &directive, &truncate(text, &directive));
+                        let text = interpreter.text_of(&value)?;
+                        push_padded(&mut out, &directive, &truncate(text, &directive));
                         break;
                     }
                     argument = Some(value);
                 }
                 '%' | '\n' | '\0' => {
                     if directive != Directive::default() {
-                        return interp.raise_argument_error("invalid format character - %");
+                        return interpreter.raise_argument_error("invalid format character - %");
                     }
                     out.push('%');
                     if flag != '%' {
@@ -199,16 +206,16 @@ pub(crate) fn format(interp: &mut Interp, template: &str, values: &[Value]) -> E
                 conversion => {
                     let value = match argument.take() {
                         Some(value) => value,
-                        None => values.next(interp)?,
+                        None => values.take_next(interpreter)?,
                     };
-                    convert(interp, &mut out, conversion, &directive, &value)?;
+                    push_converted(interpreter, &mut out, conversion, &directive, &value)?;
                     break;
                 }
             }
         }
-        interp.use_scratch(16)?;
+        interpreter.use_scratch(16)?;
     }
-    interp.use_scratch(out.len())?;
+    interpreter.use_scratch(out.len())?;
     Ok(out)
 }
 
@@ -221,11 +228,11 @@ fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
 }
 
 /// Checks a width or precision, and counts the memory for it.
-fn check_width(interp: &mut Interp, number: i64) -> EvalResult<usize> {
+fn check_width(interpreter: &mut Interpreter, number: i64) -> EvalResult<usize> {
     if number > MAX_WIDTH_CHARS {
-        return interp.raise_argument_error("width too big");
+        return interpreter.raise_argument_error("width too big");
     }
-    interp.use_scratch(number.max(0) as usize)?;
+    interpreter.use_scratch(number.max(0) as usize)?;
     Ok(number.max(0) as usize)
 }
 
@@ -238,8 +245,8 @@ fn truncate(text: String, directive: &Directive) -> String {
 }
 
 /// Appends one value by its conversion, such as `d` or `s`.
-fn convert(
-    interp: &mut Interp,
+fn push_converted(
+    interpreter: &mut Interpreter,
     out: &mut String,
     conversion: char,
     directive: &Directive,
@@ -247,46 +254,46 @@ fn convert(
 ) -> EvalResult<()> {
     match conversion {
         's' => {
-            let text = interp.text_of(value)?;
-            pad(out, directive, &truncate(text, directive));
+            let text = interpreter.text_of(value)?;
+            push_padded(out, directive, &truncate(text, directive));
         }
         'p' => {
-            let text = interp.inspect(value)?;
-            pad(out, directive, &truncate(text, directive));
+            let text = interpreter.inspect(value)?;
+            push_padded(out, directive, &truncate(text, directive));
         }
         'c' => {
             let text = match value {
                 Value::Str(text) => text.get().clone(),
                 code => {
-                    let code = interp.int_arg(code)?;
+                    let code = interpreter.int_arg(code)?;
                     match u32::try_from(code).ok().and_then(char::from_u32) {
                         Some(character) => character.to_string(),
                         // Ruby turns these codes into bytes that are not valid text.
                         None if matches!(code, -127..=-1 | 0xd800..=0xdfff) => {
-                            return Err(interp.unsupported_error(format!("the character {code}")));
+                            return Err(interpreter.unsupported_error(format!("the character {code}")));
                         }
                         None if i32::try_from(code).is_err() => {
                             let size = if code < 0 { "small" } else { "big" };
                             let text = format!("integer {code} too {size} to convert to `int'");
-                            return Err(interp.ruby_error("RangeError", text));
+                            return Err(interpreter.ruby_error("RangeError", text));
                         }
-                        None => return interp.raise_argument_error("invalid character"),
+                        None => return interpreter.raise_argument_error("invalid character"),
                     }
                 }
             };
             if text.chars().count() != 1 {
-                return interp.raise_argument_error("%c requires a character");
+                return interpreter.raise_argument_error("%c requires a character");
             }
-            pad(out, directive, &text);
+            push_padded(out, directive, &text);
         }
         'd' | 'i' | 'u' => {
-            let value = to_big(&interp.integer_of(value, 0)?);
-            number(out, directive, &value, 10, "");
+            let value = to_big(&interpreter.convert_to_integer(value, 0)?);
+            push_number(out, directive, &value, 10, "");
         }
         'x' | 'X' | 'o' | 'b' | 'B' => {
-            let value = to_big(&interp.integer_of(value, 0)?);
+            let value = to_big(&interpreter.convert_to_integer(value, 0)?);
             if value < BigInt::from(0) && !directive.has_plus && !directive.has_space {
-                return Err(interp.unsupported_error("a negative number in two's complement"));
+                return Err(interpreter.unsupported_error("a negative number in two's complement"));
             }
             let (radix, prefix) = match conversion {
                 'x' | 'X' => (16, if conversion == 'x' { "0x" } else { "0X" }),
@@ -295,7 +302,7 @@ fn convert(
             };
             let has_prefix = directive.has_hash && value != BigInt::from(0);
             let mut text = String::new();
-            number(&mut text, directive, &value, radix, if has_prefix { prefix } else { "" });
+            push_number(&mut text, directive, &value, radix, if has_prefix { prefix } else { "" });
             out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
         }
         'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
@@ -311,16 +318,16 @@ fn convert(
                     push_digits(out, directive, value < BigInt::from(0), "", &digits, true);
                     return Ok(());
                 }
-                other => to_f64(&interp.float_of(other)?),
+                other => to_f64(&interpreter.convert_to_float(other)?),
             };
             push_float(out, directive, float, conversion);
         }
-        other => return interp.raise_argument_error(format!("malformed format string - %{other}")),
+        other => return interpreter.raise_argument_error(format!("malformed format string - %{other}")),
     }
     Ok(())
 }
 
-fn number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
+fn push_number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
     let is_negative = *value < BigInt::from(0);
     let mut digits = value.magnitude().to_str_radix(radix);
     if directive.precision == Some(0) && digits == "0" {
@@ -359,7 +366,7 @@ fn push_digits(
             digits.insert(0, '0');
         }
     }
-    pad(out, directive, &format!("{sign}{prefix}{digits}"));
+    push_padded(out, directive, &format!("{sign}{prefix}{digits}"));
 }
 
 /// Appends a float in the form of `%f`, `%e`, `%g` or `%a`.
@@ -368,8 +375,8 @@ fn push_float(out: &mut String, directive: &Directive, float: f64, conversion: c
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
-        let plain = Directive { has_zero: false, precision: None, ..*directive };
-        return push_digits(out, &plain, is_negative, "", text, false);
+        let unpadded_directive = Directive { has_zero: false, precision: None, ..*directive };
+        return push_digits(out, &unpadded_directive, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
         let digits = hex_float(magnitude, directive.precision, directive.has_hash);
@@ -384,12 +391,12 @@ fn push_float(out: &mut String, directive: &Directive, float: f64, conversion: c
     let zeros = "0".repeat(full_precision - precision);
     let mut digits = match conversion {
         'f' => format!("{magnitude:.precision$}{zeros}"),
-        'e' | 'E' => exponent(magnitude, precision, conversion).replacen(
+        'e' | 'E' => exponent_form(magnitude, precision, conversion).replacen(
             conversion,
             &format!("{zeros}{conversion}"),
             1,
         ),
-        _ => general(magnitude, precision.max(1), conversion, directive.has_hash),
+        _ => general_form(magnitude, precision.max(1), conversion, directive.has_hash),
     };
     if directive.has_hash && !digits.contains('.') {
         digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
@@ -398,7 +405,7 @@ fn push_float(out: &mut String, directive: &Directive, float: f64, conversion: c
 }
 
 /// Writes a number with an exponent, as `%e` does.
-fn exponent(magnitude: f64, precision: usize, conversion: char) -> String {
+fn exponent_form(magnitude: f64, precision: usize, conversion: char) -> String {
     let text = format!("{magnitude:.precision$e}");
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -408,7 +415,7 @@ fn exponent(magnitude: f64, precision: usize, conversion: char) -> String {
 }
 
 /// Writes a number as `%g` does. `keeps_zeros` keeps the zeros at the end of the fraction.
-fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool) -> String {
+fn general_form(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool) -> String {
     let scientific = format!("{magnitude:.*e}", precision - 1);
     let power: i32 = scientific.split_once('e').and_then(|(_, power)| power.parse().ok()).unwrap_or(0);
     let trim = |text: String| {
@@ -419,7 +426,7 @@ fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool
         }
     };
     if power < -4 || power >= precision as i32 {
-        let text = exponent(magnitude, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
+        let text = exponent_form(magnitude, precision - 1, if conversion == 'G' { 'E' } else { 'e' });
         let exponent_start = text.find(['e', 'E']).unwrap_or(text.len());
         return trim(text[..exponent_start].to_owned()) + &text[exponent_start..];
     }
@@ -428,7 +435,7 @@ fn general(magnitude: f64, precision: usize, conversion: char, keeps_zeros: bool
 }
 
 /// Appends a text padded with spaces to the width.
-fn pad(out: &mut String, directive: &Directive, text: &str) {
+fn push_padded(out: &mut String, directive: &Directive, text: &str) {
     let width = directive.width.unwrap_or(0);
     let missing = width.saturating_sub(text.chars().count());
     if directive.has_minus {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use x509_parser::extensions::{BasicConstraints, GeneralName, KeyUsage, ParsedExtension, X509Extension};
 use x509_parser::prelude::X509Certificate;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Extensions that OpenSSL shows by name: object identifier and short name.
@@ -27,31 +27,34 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// Returns an array of the extensions of a certificate.
-pub(super) fn all(interp: &mut Interp, certificate: &X509Certificate<'_>) -> EvalResult {
+pub(super) fn create_all(interpreter: &mut Interpreter, certificate: &X509Certificate<'_>) -> EvalResult {
     let mut items = Vec::new();
     for extension in certificate.extensions() {
-        items.push(object(interp, extension)?);
+        items.push(create_object(interpreter, extension)?);
     }
     Ok(Value::array(items))
 }
 
 /// Returns the extension with this name, or nil.
-pub(super) fn find(interp: &mut Interp, certificate: &X509Certificate<'_>, identifier: &str) -> EvalResult {
+pub(super) fn find(
+    interpreter: &mut Interpreter,
+    certificate: &X509Certificate<'_>,
+    identifier: &str,
+) -> EvalResult {
     match certificate.extensions().iter().find(|extension| oid(extension) == identifier) {
-        Some(extension) => object(interp, extension),
+        Some(extension) => create_object(interpreter, extension),
         None => Ok(Value::Nil),
     }
 }
 
 /// Implements `OpenSSL::X509::Extension.new`. Only another extension is supported as its argument.
-pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
+pub(super) fn copy_extension(interpreter: &mut Interpreter, args: &Args) -> EvalResult {
     match args.list.as_slice() {
         [Value::Object(object)] if object.class.label() == "OpenSSL::X509::Extension" => {
             Ok(Value::Object(Rc::clone(object)))
         }
-        _ => {
-            Err(interp.unsupported_error("OpenSSL::X509::Extension.new without an extension as its argument"))
-        }
+        _ => Err(interpreter
+            .unsupported_error("OpenSSL::X509::Extension.new without an extension as its argument")),
     }
 }
 
@@ -64,14 +67,14 @@ fn oid(extension: &X509Extension<'_>) -> String {
     }
 }
 
-fn object(interp: &mut Interp, extension: &X509Extension<'_>) -> EvalResult {
-    let class = interp.class("OpenSSL::X509::Extension");
-    let object = interp.object(class, Data::Plain);
-    interp.use_scratch(128 + extension.value.len())?;
-    interp.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
+fn create_object(interpreter: &mut Interpreter, extension: &X509Extension<'_>) -> EvalResult {
+    let class = interpreter.load_class("OpenSSL::X509::Extension");
+    let object = interpreter.create_object(class, Data::Plain);
+    interpreter.use_scratch(128 + extension.value.len())?;
+    interpreter.set_instance_variable(&object, &"@oid".into(), Value::str(oid(extension)))?;
     let value = value_text(extension.parsed_extension()).map_or(Value::Nil, Value::str);
-    interp.set_instance_variable(&object, &"@value".into(), value)?;
-    interp.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
+    interpreter.set_instance_variable(&object, &"@value".into(), value)?;
+    interpreter.set_instance_variable(&object, &"@critical".into(), Value::Bool(extension.critical))?;
     Ok(object)
 }
 
@@ -144,33 +147,36 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Calls a method of an extension.
-pub(super) fn method(interp: &mut Interp, object: &Rc<Object>, method: &str) -> EvalResult<Option<Value>> {
+pub(super) fn call_method(
+    interpreter: &mut Interpreter,
+    object: &Rc<Object>,
+    method: &str,
+) -> EvalResult<Option<Value>> {
     let receiver = Value::Object(Rc::clone(object));
-    let field = |interp: &mut Interp, name: &str| interp.instance_variable(&receiver, name);
+    let field = |interpreter: &mut Interpreter, name: &str| interpreter.instance_variable(&receiver, name);
     Ok(Some(match method {
-        "oid" => field(interp, "@oid"),
-        "critical?" => field(interp, "@critical"),
+        "oid" => field(interpreter, "@oid"),
+        "critical?" => field(interpreter, "@critical"),
         "value" | "to_a" | "to_s" | "to_h" => {
             let (oid, value, critical) =
-                (field(interp, "@oid"), field(interp, "@value"), field(interp, "@critical"));
+                (field(interpreter, "@oid"), field(interpreter, "@value"), field(interpreter, "@critical"));
             if value.is_nil() {
-                let oid_text = interp.text_of(&oid)?;
-                return Err(
-                    interp.unsupported_error(format!("the value of the certificate extension {oid_text}"))
-                );
+                let oid_text = interpreter.text_of(&oid)?;
+                return Err(interpreter
+                    .unsupported_error(format!("the value of the certificate extension {oid_text}")));
             }
             match method {
                 "value" => value,
                 "to_a" => Value::array(vec![oid, value, critical]),
                 "to_s" => {
-                    let (oid, value) = (interp.text_of(&oid)?, interp.text_of(&value)?);
+                    let (oid, value) = (interpreter.text_of(&oid)?, interpreter.text_of(&value)?);
                     let critical = if critical.is_truthy() { "critical, " } else { "" };
                     Value::str(format!("{oid} = {critical}{value}"))
                 }
                 _ => return Ok(None),
             }
         }
-        "inspect" => return Err(interp.unsupported_error("OpenSSL::X509::Extension#inspect")),
+        "inspect" => return Err(interpreter.unsupported_error("OpenSSL::X509::Extension#inspect")),
         _ => return Ok(None),
     }))
 }

@@ -10,7 +10,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 pub(crate) use name::Name;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Class, Data, Object, Value};
 
 /// Returns a DER certificate as PEM.
@@ -26,30 +26,30 @@ pub(crate) fn to_pem(der: &[u8]) -> String {
 }
 
 /// Implements `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.
-pub(crate) fn class_method(
-    interp: &mut Interp,
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
     class: &Rc<Class>,
     name: &str,
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     match (class.label().as_str(), name) {
-        ("OpenSSL::X509::Certificate", "new") => certificate(interp, class, args).map(Some),
-        ("OpenSSL::X509::Name", "new") => name::make(interp, args).map(Some),
-        ("OpenSSL::X509::Extension", "new") => extension::make(interp, args).map(Some),
+        ("OpenSSL::X509::Certificate", "new") => parse_certificate(interpreter, class, args).map(Some),
+        ("OpenSSL::X509::Name", "new") => name::create_name(interpreter, args).map(Some),
+        ("OpenSSL::X509::Extension", "new") => extension::copy_extension(interpreter, args).map(Some),
         _ => Ok(None),
     }
 }
 
 /// Reads a certificate from PEM or DER. Other content raises `OpenSSL::X509::CertificateError`.
-fn certificate(interp: &mut Interp, class: &Rc<Class>, args: &Args) -> EvalResult {
-    let text = interp.arg(args, 0)?;
+fn parse_certificate(interpreter: &mut Interpreter, class: &Rc<Class>, args: &Args) -> EvalResult {
+    let text = interpreter.arg(args, 0)?;
     if let Value::Object(object) = &text
         && matches!(&*object.data.borrow(), Data::Certificate(_))
     {
         return Ok(text);
     }
-    let bytes = super::base64::bytes_of(interp, &text)?;
-    interp.use_scratch(bytes.len())?;
+    let bytes = super::base64::bytes_of(interpreter, &text)?;
+    interpreter.use_scratch(bytes.len())?;
     let der = match pem::parse_many(&bytes) {
         Ok(blocks) if !blocks.is_empty() => {
             blocks.iter().find(|block| block.tag() == "CERTIFICATE").map(|block| block.contents().to_vec())
@@ -58,14 +58,16 @@ fn certificate(interp: &mut Interp, class: &Rc<Class>, args: &Args) -> EvalResul
     };
     let der = der.filter(|der| X509Certificate::from_der(der).is_ok());
     match der {
-        Some(der) => Ok(interp.object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
-        None => Err(interp.ruby_error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line")),
+        Some(der) => Ok(interpreter.create_object(Rc::clone(class), Data::Certificate(Rc::new(der)))),
+        None => {
+            Err(interpreter.ruby_error("OpenSSL::X509::CertificateError", "PEM_read_bio_X509: no start line"))
+        }
     }
 }
 
 /// Calls a method of a certificate.
-pub(crate) fn method(
-    interp: &mut Interp,
+pub(crate) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     name: &str,
     args: &Args,
@@ -77,43 +79,44 @@ pub(crate) fn method(
     let Ok((_, certificate)) = X509Certificate::from_der(&der) else { return Ok(None) };
     Ok(Some(match name {
         "to_pem" | "to_s" => Value::str(to_pem(&der)),
-        "to_der" => super::base64::binary(&der),
-        "serial" => Value::big(BigInt::from_signed_bytes_be(certificate.raw_serial())),
+        "to_der" => super::base64::binary_string(&der),
+        "serial" => Value::integer(BigInt::from_signed_bytes_be(certificate.raw_serial())),
         "version" => Value::Int(certificate.version().0.into()),
-        "subject" => name::of(interp, certificate.subject()),
-        "issuer" => name::of(interp, certificate.issuer()),
-        "extensions" => extension::all(interp, &certificate)?,
+        "subject" => name::of(interpreter, certificate.subject()),
+        "issuer" => name::of(interpreter, certificate.issuer()),
+        "extensions" => extension::create_all(interpreter, &certificate)?,
         "find_extension" => {
-            let extension_name = interp.arg(args, 0)?;
-            let extension_name = interp.string_arg(&extension_name)?;
-            extension::find(interp, &certificate, &extension_name)?
+            let extension_name = interpreter.arg(args, 0)?;
+            let extension_name = interpreter.string_arg(&extension_name)?;
+            extension::find(interpreter, &certificate, &extension_name)?
         }
         "not_before" | "not_after" => {
             let validity = certificate.validity();
             let asn1_time = if name == "not_before" { validity.not_before } else { validity.not_after };
-            let time = interp.class("Time");
-            let local = interp.call(&Value::Class(time), "at", vec![Value::Int(asn1_time.timestamp())])?;
-            interp.call(&local, "utc", Vec::new())?
+            let time = interpreter.load_class("Time");
+            let local =
+                interpreter.call(&Value::Class(time), "at", vec![Value::Int(asn1_time.timestamp())])?;
+            interpreter.call(&local, "utc", Vec::new())?
         }
         "==" => {
-            let other = interp.arg(args, 0)?;
+            let other = interpreter.arg(args, 0)?;
             let Value::Object(other) = &other else { return Ok(Some(Value::Bool(false))) };
             Value::Bool(matches!(&*other.data.borrow(), Data::Certificate(other) if *other == der))
         }
-        "inspect" => return Err(interp.unsupported_error("OpenSSL::X509::Certificate#inspect")),
+        "inspect" => return Err(interpreter.unsupported_error("OpenSSL::X509::Certificate#inspect")),
         _ => return Ok(None),
     }))
 }
 
 /// Calls a method of a distinguished name or an extension.
-pub(crate) fn part_method(
-    interp: &mut Interp,
+pub(crate) fn call_part_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     method: &str,
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     if matches!(&*object.data.borrow(), Data::DistinguishedName(_)) {
-        return name::method(interp, object, method, args);
+        return name::call_method(interpreter, object, method, args);
     }
-    extension::method(interp, object, method)
+    extension::call_method(interpreter, object, method)
 }

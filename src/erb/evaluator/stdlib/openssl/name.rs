@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use x509_parser::x509::X509Name;
 
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Attributes that OpenSSL shows by name: object identifier, short name, long name.
@@ -48,6 +48,7 @@ const UTF8_STRING: u32 = 12;
 #[derive(Debug, Clone)]
 pub(crate) struct Name(Vec<Attribute>);
 
+/// One attribute of a name, such as `CN=…`.
 #[derive(Debug, Clone)]
 struct Attribute {
     key: String,
@@ -96,13 +97,13 @@ impl fmt::Display for Name {
     }
 }
 
-fn object(interp: &mut Interp, name: Name) -> Value {
-    let class = interp.class("OpenSSL::X509::Name");
-    interp.object(class, Data::DistinguishedName(Rc::new(name)))
+fn create_object(interpreter: &mut Interpreter, name: Name) -> Value {
+    let class = interpreter.load_class("OpenSSL::X509::Name");
+    interpreter.create_object(class, Data::DistinguishedName(Rc::new(name)))
 }
 
 /// Converts a name from a certificate to a Ruby object.
-pub(super) fn of(interp: &mut Interp, name: &X509Name<'_>) -> Value {
+pub(super) fn of(interpreter: &mut Interpreter, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
         let names = ATTRIBUTES.iter().find(|(dotted_id, ..)| *dotted_id == identifier);
@@ -114,32 +115,34 @@ pub(super) fn of(interp: &mut Interp, name: &X509Name<'_>) -> Value {
         }
     });
     let name = Name(attributes.collect());
-    object(interp, name)
+    create_object(interpreter, name)
 }
 
 /// Implements `OpenSSL::X509::Name.new([[key, value], …])`.
-pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
+pub(super) fn create_name(interpreter: &mut Interpreter, args: &Args) -> EvalResult {
     let mut attributes = Vec::new();
     if let Some(list) = args.get(0).cloned() {
         if !matches!(list, Value::Array(_)) {
-            return Err(interp.unsupported_error("OpenSSL::X509::Name.new of this value"));
+            return Err(interpreter.unsupported_error("OpenSSL::X509::Name.new of this value"));
         }
-        for entry in interp.collect(&list)? {
-            let entry = interp.array_arg(&entry)?;
+        for entry in interpreter.collect(&list)? {
+            let entry = interpreter.array_arg(&entry)?;
             let [key, value, rest @ ..] = entry.as_slice() else {
-                return interp.raise_argument_error("wrong number of arguments");
+                return interpreter.raise_argument_error("wrong number of arguments");
             };
-            let attribute_name = interp.string_arg(key)?;
-            let value = super::super::base64::bytes_of(interp, value)?;
+            let attribute_name = interpreter.string_arg(key)?;
+            let value = super::super::base64::bytes_of(interpreter, value)?;
             let attribute = ATTRIBUTES
                 .iter()
                 .find(|(_, short, long)| *short == attribute_name || *long == attribute_name);
             let Some((_, key, _)) = attribute else {
                 if attribute_name.starts_with(|first: char| first.is_ascii_digit()) {
-                    return Err(interp.unsupported_error("OpenSSL::X509::Name.new with an object identifier"));
+                    return Err(
+                        interpreter.unsupported_error("OpenSSL::X509::Name.new with an object identifier")
+                    );
                 }
                 let text = "X509_NAME_add_entry_by_txt: invalid field name";
-                return Err(interp.ruby_error("OpenSSL::X509::NameError", text));
+                return Err(interpreter.ruby_error("OpenSSL::X509::NameError", text));
             };
             let kind = match (rest.first(), *key) {
                 (Some(Value::Int(kind)), _) => u32::try_from(*kind).unwrap_or(UTF8_STRING),
@@ -147,11 +150,11 @@ pub(super) fn make(interp: &mut Interp, args: &Args) -> EvalResult {
                 (_, "emailAddress" | "DC") => IA5_STRING,
                 _ => UTF8_STRING,
             };
-            interp.use_scratch(64 + value.len())?;
+            interpreter.use_scratch(64 + value.len())?;
             attributes.push(Attribute { key: (*key).to_owned(), value, kind });
         }
     }
-    Ok(object(interp, Name(attributes)))
+    Ok(create_object(interpreter, Name(attributes)))
 }
 
 fn name_of(value: &Value) -> Option<Rc<Name>> {
@@ -165,8 +168,8 @@ fn name_of(value: &Value) -> Option<Rc<Name>> {
 }
 
 /// Calls a method of a distinguished name.
-pub(super) fn method(
-    interp: &mut Interp,
+pub(super) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     method: &str,
     args: &Args,
@@ -175,13 +178,13 @@ pub(super) fn method(
     Ok(Some(match method {
         "to_s" if args.is_empty() => Value::str(name.to_string()),
         "to_s" | "inspect" | "to_utf8" => {
-            return Err(interp.unsupported_error(format!("OpenSSL::X509::Name#{method} in this format")));
+            return Err(interpreter.unsupported_error(format!("OpenSSL::X509::Name#{method} in this format")));
         }
         "to_a" => {
             let part = |attribute: &Attribute| {
                 let value = match std::str::from_utf8(&attribute.value) {
                     Ok(text) if text.is_ascii() => Value::str(text),
-                    _ => super::super::base64::binary(&attribute.value),
+                    _ => super::super::base64::binary_string(&attribute.value),
                 };
                 let kind = Value::Int(attribute.kind.into());
                 Value::array(vec![Value::str(attribute.key.clone()), value, kind])
@@ -189,7 +192,7 @@ pub(super) fn method(
             Value::array(name.0.iter().map(part).collect())
         }
         "==" | "eql?" => {
-            let other = interp.arg(args, 0)?;
+            let other = interpreter.arg(args, 0)?;
             Value::Bool(name_of(&other).is_some_and(|other| *other == *name))
         }
         _ => return Ok(None),

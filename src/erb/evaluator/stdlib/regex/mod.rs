@@ -8,7 +8,7 @@ mod translate;
 use std::rc::Rc;
 
 use fancy_regex::Expr;
-use translate::{Translated, has_boundary, inline_flags, translate};
+use translate::{TranslatedRegex, has_boundary, inline_flags, translate};
 
 /// Maximum number of backtracks in one match.
 const MAX_BACKTRACKS: usize = 2_000_000;
@@ -35,7 +35,8 @@ pub(crate) type Groups = Vec<Option<(usize, usize)>>;
 impl Regex {
     /// Compiles a regular expression. The error is the engine's message.
     pub(crate) fn new(source: &str, options: u8) -> Result<Self, String> {
-        let Translated { text, ignores_case, has_word_class, has_wide_class } = translate(source, options)?;
+        let TranslatedRegex { text, ignores_case, has_word_class, has_wide_class } =
+            translate(source, options)?;
         if Expr::parse_tree(&text).is_ok_and(|tree| repeats_empty_capture(&tree.expr)) {
             return Err("a repetition of a group that can be empty".into());
         }

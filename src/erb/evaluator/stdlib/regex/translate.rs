@@ -18,7 +18,7 @@ struct Scope {
     /// True inside a look-behind, which has a fixed length in Ruby.
     looks_behind: bool,
     /// The number of groups opened by `(?i)` and the like. They end where this scope ends.
-    inner: usize,
+    inline_group_count: usize,
 }
 
 /// The last token of a translated expression.
@@ -38,10 +38,10 @@ struct Translator<'s> {
     names: Vec<&'s str>,
     /// The nesting of character classes.
     class_depth: u32,
-    last: Token,
+    last_token: Token,
     /// True at the start of the expression and of each alternative, until something other than parentheses
     /// and word boundaries is read.
-    leads: bool,
+    is_at_branch_start: bool,
     has_names: bool,
     ignores_case: bool,
     has_word_class: bool,
@@ -49,7 +49,7 @@ struct Translator<'s> {
 }
 
 /// An expression in the syntax of the engine.
-pub(super) struct Translated {
+pub(super) struct TranslatedRegex {
     pub(super) text: String,
     /// True if a part of the expression ignores case.
     pub(super) ignores_case: bool,
@@ -61,12 +61,12 @@ pub(super) struct Translated {
 
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
 /// engine cannot match as Ruby does.
-pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String> {
+pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, String> {
     let top_scope = Scope {
         ignores_case: options & 1 != 0,
         is_extended: options & 2 != 0,
         looks_behind: false,
-        inner: 0,
+        inline_group_count: 0,
     };
     let mut translator = Translator {
         characters: source.chars(),
@@ -74,8 +74,8 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
         scopes: vec![top_scope],
         names: Vec::new(),
         class_depth: 0,
-        last: Token::Other,
-        leads: true,
+        last_token: Token::Other,
+        is_at_branch_start: true,
         has_names: has_names(source),
         ignores_case: top_scope.ignores_case,
         has_word_class: false,
@@ -83,18 +83,18 @@ pub(super) fn translate(source: &str, options: u8) -> Result<Translated, String>
     };
     while let Some(character) = translator.characters.next() {
         if translator.class_depth > 0 {
-            translator.token_in_class(character)?
+            translator.translate_class_token(character)?
         } else {
-            translator.token(character)?
+            translator.translate_token(character)?
         }
     }
-    let open: usize = translator.scopes.iter().map(|scope| scope.inner).sum();
+    let open: usize = translator.scopes.iter().map(|scope| scope.inline_group_count).sum();
     translator.out.push_str(&")".repeat(open));
     if translator.ignores_case && source.chars().any(folds_to_several) {
         return Err("a character that equals several ones in another case".into());
     }
     let Translator { out, ignores_case, has_word_class, has_wide_class, .. } = translator;
-    Ok(Translated { text: out, ignores_case, has_word_class, has_wide_class })
+    Ok(TranslatedRegex { text: out, ignores_case, has_word_class, has_wide_class })
 }
 
 impl<'s> Translator<'s> {
@@ -115,13 +115,13 @@ impl<'s> Translator<'s> {
     }
 
     /// Translates a token outside character classes.
-    fn token(&mut self, character: char) -> Result<(), String> {
+    fn translate_token(&mut self, character: char) -> Result<(), String> {
         let Scope { is_extended, looks_behind, .. } = *self.scope();
         if is_extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
             if character == '#' {
                 let _ = self.characters.by_ref().find(|comment| *comment == '\n');
             }
-            self.blank();
+            self.skip_blank();
             return Ok(());
         }
         let rest = self.characters.as_str();
@@ -132,7 +132,7 @@ impl<'s> Translator<'s> {
                 is_escaped = comment == '\\' && !is_escaped;
                 ends
             });
-            self.blank();
+            self.skip_blank();
             return if is_closed { Ok(()) } else { Err("a comment that is not closed".into()) };
         }
         let interval = match character {
@@ -141,17 +141,17 @@ impl<'s> Translator<'s> {
         };
         if matches!(character, '*' | '+' | '?') || interval.is_some() {
             // A second character, as in `+?`, belongs to the quantifier only if it follows immediately.
-            if self.last == Token::Blank(true) {
+            if self.last_token == Token::Blank(true) {
                 return Err("a blank between two quantifiers".into());
             }
-            if matches!(self.last, Token::Blank(_)) && self.out.ends_with('(') {
+            if matches!(self.last_token, Token::Blank(_)) && self.out.ends_with('(') {
                 return Err("a group that begins with a quantifier".into());
             }
             let is_fixed = interval.is_some_and(|bounds| !bounds.contains(','));
             if looks_behind && !is_fixed {
                 return Err("a look-behind of variable length".into());
             }
-            self.last = Token::Quantifier;
+            self.last_token = Token::Quantifier;
             let Some(bounds) = interval else {
                 self.out.push(character);
                 return Ok(());
@@ -168,27 +168,34 @@ impl<'s> Translator<'s> {
             self.out.push('}');
             return Ok(());
         }
-        if matches!(self.last, Token::Blank(_)) {
+        if matches!(self.last_token, Token::Blank(_)) {
             // The tokens around the omitted whitespace must not merge.
             self.out.push_str("(?:)");
         }
-        self.last = Token::Other;
-        if self.leads && character == '.' && rest.starts_with(['*', '+', '{']) && has_boundary(&self.out) {
+        self.last_token = Token::Other;
+        if self.is_at_branch_start
+            && character == '.'
+            && rest.starts_with(['*', '+', '{'])
+            && has_boundary(&self.out)
+        {
             // Ruby tries such an expression only at the starts of lines.
             return Err("a word boundary before a repeated '.'".into());
         }
-        self.leads = match character {
-            '(' | ')' => self.leads,
-            '\\' => self.leads && rest.starts_with(['b', 'B']),
+        self.is_at_branch_start = match character {
+            '(' | ')' => self.is_at_branch_start,
+            '\\' => self.is_at_branch_start && rest.starts_with(['b', 'B']),
             other => other == '|',
         };
         match character {
-            '\\' => self.escape(),
+            '\\' => self.translate_escape(),
             '[' => self.open_class(),
             '(' => self.open_group(rest),
             ')' => {
-                let inner =
-                    if self.scopes.len() > 1 { self.scopes.pop().map(|scope| scope.inner) } else { None };
+                let inner = if self.scopes.len() > 1 {
+                    self.scopes.pop().map(|scope| scope.inline_group_count)
+                } else {
+                    None
+                };
                 self.out.push_str(&")".repeat(1 + inner.unwrap_or(0)));
                 Ok(())
             }
@@ -214,22 +221,22 @@ impl<'s> Translator<'s> {
     }
 
     /// Records whitespace or a comment, which is left out.
-    fn blank(&mut self) {
-        self.last = Token::Blank(matches!(self.last, Token::Quantifier | Token::Blank(true)));
+    fn skip_blank(&mut self) {
+        self.last_token = Token::Blank(matches!(self.last_token, Token::Quantifier | Token::Blank(true)));
     }
 
     /// Translates a token inside a character class.
-    fn token_in_class(&mut self, character: char) -> Result<(), String> {
+    fn translate_class_token(&mut self, character: char) -> Result<(), String> {
         self.has_wide_class |= self.scope().ignores_case && (character == '[' || !character.is_ascii());
         match character {
-            '\\' => return self.escape(),
+            '\\' => return self.translate_escape(),
             '[' if self.peek() == Some(':') => {
                 let rest: String = self.characters.clone().skip(1).take(12).collect();
                 let Some((name, _)) = rest.split_once(":]") else {
                     return Err("a bracket that is not closed".into());
                 };
                 self.skip(name.len() + 3);
-                self.out.push_str(&posix_class(name)?);
+                self.out.push_str(&translate_posix_class(name)?);
             }
             '[' if self.scope().ignores_case => {
                 return Err("a character class in a character class that ignores case".into());
@@ -263,7 +270,7 @@ impl<'s> Translator<'s> {
 
     /// Translates the start of a group. `rest` is the text after the parenthesis.
     fn open_group(&mut self, rest: &'s str) -> Result<(), String> {
-        let mut scope = Scope { inner: 0, ..*self.scope() };
+        let mut scope = Scope { inline_group_count: 0, ..*self.scope() };
         let Some(kind) = rest.strip_prefix('?') else {
             if rest.starts_with(['*', '+']) {
                 return Err("a group that begins with a quantifier".into());
@@ -285,7 +292,7 @@ impl<'s> Translator<'s> {
                 match flag {
                     // Ruby's flag `m` lets `.` match line breaks. The engine calls it `s`.
                     'm' => self.out.push('s'),
-                    // `token` leaves out whitespace and comments.
+                    // `translate_token` leaves out whitespace and comments.
                     'x' => {}
                     other => self.out.push(other),
                 }
@@ -300,7 +307,7 @@ impl<'s> Translator<'s> {
                 self.scopes.push(scope);
             } else {
                 // `(?i)` opens a group that ends with the enclosing one, even after a `|`.
-                *self.scope() = Scope { inner: self.scope().inner + 1, ..scope };
+                *self.scope() = Scope { inline_group_count: self.scope().inline_group_count + 1, ..scope };
             }
             return Ok(());
         }
@@ -331,7 +338,7 @@ impl<'s> Translator<'s> {
     }
 
     /// Translates the rest of an escape, after its backslash.
-    fn escape(&mut self) -> Result<(), String> {
+    fn translate_escape(&mut self) -> Result<(), String> {
         let in_class = self.class_depth > 0;
         let ignores_case = self.scope().ignores_case;
         let starts_wide = matches!(self.peek(), Some('p' | 'P')) || in_class && self.peek() == Some('u');
@@ -357,7 +364,7 @@ impl<'s> Translator<'s> {
                 if ignores_case && (letter == 'P' || name.starts_with('^')) {
                     return Err("a negated property that ignores case".into());
                 }
-                self.out.push_str(&property(&name, letter == 'P')?);
+                self.out.push_str(&translate_property(&name, letter == 'P')?);
             }
             Some('u') if self.peek() == Some('{') => {
                 let code: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
@@ -366,13 +373,13 @@ impl<'s> Translator<'s> {
                 }
                 self.out.push_str(&format!("\\u{{{code}}}"));
             }
-            Some('x') => match self.number(16, 2) {
+            Some('x') => match self.read_number(16, 2) {
                 // A greater number is a byte and not a character.
                 Some(code) if code < 0x80 => self.out.push_str(&format!("\\x{code:02x}")),
                 _ => return Err("a byte as \\x".into()),
             },
             Some('0') => {
-                let code = self.number(8, 2).unwrap_or(0);
+                let code = self.read_number(8, 2).unwrap_or(0);
                 self.out.push_str(&format!("\\x{code:02x}"));
             }
             Some('Z') if !in_class => self.out.push_str("(?=\\n?\\z)"),
@@ -429,7 +436,7 @@ impl<'s> Translator<'s> {
     }
 
     /// Reads a number with at most this many digits.
-    fn number(&mut self, radix: u32, digits: usize) -> Option<u32> {
+    fn read_number(&mut self, radix: u32, digits: usize) -> Option<u32> {
         let mut number = None;
         for _ in 0..digits {
             let Some(digit) = self.peek().and_then(|c| c.to_digit(radix)) else { break };
@@ -460,12 +467,12 @@ fn has_names(source: &str) -> bool {
 }
 
 /// Returns a property such as `\p{Alpha}` for the engine. The names of POSIX brackets are also properties.
-fn property(name: &str, is_negated: bool) -> Result<String, String> {
+fn translate_property(name: &str, is_negated: bool) -> Result<String, String> {
     let (is_negated, plain) = match name.strip_prefix('^') {
         Some(plain) => (!is_negated, plain),
         None => (is_negated, name),
     };
-    match posix_class(&plain.to_ascii_lowercase()) {
+    match translate_posix_class(&plain.to_ascii_lowercase()) {
         // In Ruby and in the engine, `\p{Punct}` has fewer characters than `[:punct:]`.
         Ok(class) if !plain.eq_ignore_ascii_case("punct") => {
             Ok(if is_negated { format!("[^{class}]") } else { class })
@@ -479,7 +486,7 @@ fn property(name: &str, is_negated: bool) -> Result<String, String> {
 
 /// Returns a POSIX bracket such as `[:alpha:]` as a character class of the engine. In Ruby, these classes
 /// contain characters beyond ASCII.
-fn posix_class(name: &str) -> Result<String, String> {
+fn translate_posix_class(name: &str) -> Result<String, String> {
     let (negation, plain) = match name.strip_prefix('^') {
         Some(plain) => ("^", plain),
         None => ("", name),

@@ -1,6 +1,6 @@
 //! `Time#strftime`.
 
-use super::{Moment, offset};
+use super::{Moment, offset_text};
 
 /// The padding of a number.
 #[derive(Clone, Copy)]
@@ -55,8 +55,8 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
             (None, 'N') => out.push_str(&format!("{:09}", date_time.nanosecond())),
             (None, 'p') => out.push_str(if date_time.hour() < 12 { "AM" } else { "PM" }),
             (None, 'P') => out.push_str(if date_time.hour() < 12 { "am" } else { "pm" }),
-            (None, 'z') => out.push_str(&offset(date_time.offset(), "")),
-            (Some(':'), 'z') => out.push_str(&offset(date_time.offset(), ":")),
+            (None, 'z') => out.push_str(&offset_text(date_time.offset(), "")),
+            (Some(':'), 'z') => out.push_str(&offset_text(date_time.offset(), ":")),
             (None, 'Z') if moment.is_utc => out.push_str("UTC"),
             (None, '%') => out.push('%'),
             (None, 'n') => out.push('\n'),
@@ -97,13 +97,13 @@ fn number(moment: &Moment, directive: char) -> Option<(i64, Padding)> {
 
 /// Returns the name that a directive stands for, such as that of a month.
 fn name(moment: &Moment, directive: char) -> Option<String> {
-    let short = |name: String| name.chars().take(3).collect();
+    let short_name = |name: String| name.chars().take(3).collect();
     let (day, month) = (moment.date_time.weekday().to_string(), moment.date_time.month().to_string());
     Some(match directive {
         'A' => day,
-        'a' => short(day),
+        'a' => short_name(day),
         'B' => month,
-        'b' | 'h' => short(month),
+        'b' | 'h' => short_name(month),
         _ => return None,
     })
 }

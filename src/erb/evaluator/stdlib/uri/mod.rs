@@ -7,12 +7,13 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use super::escape::{percent, unpercent};
-use crate::evaluator::eval::{Args, EvalResult, Interp};
+use super::escape::{percent_decode, percent_encode};
+use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::methods::dump;
 use crate::evaluator::value::{Data, Object, Value};
 
-const INVALID: &str = "URI::InvalidURIError";
+/// The classes of the exceptions.
+const INVALID_URI: &str = "URI::InvalidURIError";
 const INVALID_PART: &str = "URI::InvalidComponentError";
 
 /// The class of a URI.
@@ -158,7 +159,7 @@ impl Uri {
     }
 
     /// Returns true if both are the same URI (`==`).
-    pub(crate) fn same(&self, other: &Uri) -> bool {
+    pub(crate) fn is_same(&self, other: &Uri) -> bool {
         let normal = |uri: &Uri| {
             let mut uri = uri.clone();
             // For LDAP, Ruby compares the path as it was before normalization.
@@ -214,34 +215,34 @@ impl fmt::Display for Uri {
     }
 }
 
-fn make(interp: &mut Interp, uri: Uri) -> Value {
-    let class = interp.class(uri.kind.class());
-    interp.object(class, Data::Uri(uri))
+fn create_uri(interpreter: &mut Interpreter, uri: Uri) -> Value {
+    let class = interpreter.load_class(uri.kind.class());
+    interpreter.create_object(class, Data::Uri(uri))
 }
 
 /// Implements `URI.parse`. An invalid URI raises `URI::InvalidURIError`.
-fn parse_uri(interp: &mut Interp, text: &str) -> EvalResult<Uri> {
-    interp.use_scratch(text.len() * 4)?;
+fn parse_uri(interpreter: &mut Interpreter, text: &str) -> EvalResult<Uri> {
+    interpreter.use_scratch(text.len() * 4)?;
     if !text.is_ascii() {
-        return Err(interp.ruby_error(INVALID, format!("URI must be ascii only {}", dump(text))));
+        return Err(interpreter.ruby_error(INVALID_URI, format!("URI must be ascii only {}", dump(text))));
     }
     let Some(mut uri) = grammar::split(text) else {
         // The grammar also rejects ports beyond 64 bits. Ruby may accept those, so they are unsupported.
         if text.bytes().filter(u8::is_ascii_digit).count() > 18 {
-            return Err(interp.unsupported_error("a URI with a large number"));
+            return Err(interpreter.unsupported_error("a URI with a large number"));
         }
-        let quoted_text = interp.inspect(&Value::str(text))?;
-        return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {quoted_text}")));
+        let quoted_text = interpreter.inspect(&Value::str(text))?;
+        return Err(interpreter.ruby_error(INVALID_URI, format!("bad URI(is not URI?): {quoted_text}")));
     };
     if uri.kind == Kind::Other {
         let scheme = uri.scheme.unwrap_or_default();
-        return Err(interp.unsupported_error(format!("a URI with the scheme '{scheme}'")));
+        return Err(interpreter.unsupported_error(format!("a URI with the scheme '{scheme}'")));
     }
     if uri.has_bad_query {
-        return Err(interp.unsupported_error("a query with an escape that is none"));
+        return Err(interpreter.unsupported_error("a query with an escape that is none"));
     }
     if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
-        return Err(interp.ruby_error(INVALID, "bad LDAP URL"));
+        return Err(interpreter.ruby_error(INVALID_URI, "bad LDAP URL"));
     }
     let host = uri.host.take();
     uri.set_host(host);
@@ -265,58 +266,58 @@ fn uri_of(value: &Value) -> Option<Uri> {
 }
 
 /// Returns a URI, or a string parsed as one. Another value raises `ArgumentError`.
-pub(crate) fn convert(interp: &mut Interp, value: &Value) -> EvalResult<Value> {
+pub(crate) fn convert(interpreter: &mut Interpreter, value: &Value) -> EvalResult<Value> {
     if uri_of(value).is_some() {
         return Ok(value.clone());
     }
-    if !matches!(value, Value::Str(_)) && !interp.responds(value, "to_str") {
-        return interp.raise_argument_error("bad argument (expected URI object or URI string)");
+    if !matches!(value, Value::Str(_)) && !interpreter.responds_to(value, "to_str") {
+        return interpreter.raise_argument_error("bad argument (expected URI object or URI string)");
     }
-    let text = interp.string_arg(value)?;
-    let uri = parse_uri(interp, &text)?;
-    Ok(make(interp, uri))
+    let text = interpreter.string_arg(value)?;
+    let uri = parse_uri(interpreter, &text)?;
+    Ok(create_uri(interpreter, uri))
 }
 
 /// Implements `base + reference`.
-fn merge_uris(interp: &mut Interp, base: &Value, reference: &Value) -> EvalResult<Value> {
-    let reference = convert(interp, reference)?;
+fn merge_uris(interpreter: &mut Interpreter, base: &Value, reference: &Value) -> EvalResult<Value> {
+    let reference = convert(interpreter, reference)?;
     let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
-        return Err(interp.unsupported_error("URI#merge of these values"));
+        return Err(interpreter.unsupported_error("URI#merge of these values"));
     };
     if relative.scheme.is_some() {
         return Ok(reference);
     }
     if base.scheme.is_none() {
-        return Err(interp.ruby_error("URI::BadURIError", "both URI are relative"));
+        return Err(interpreter.ruby_error("URI::BadURIError", "both URI are relative"));
     }
     if base.kind == Kind::Ldap {
-        return Err(interp.unsupported_error("URI::LDAP#merge"));
+        return Err(interpreter.unsupported_error("URI::LDAP#merge"));
     }
     match merge::merge(&base, &relative) {
-        Ok(uri) => Ok(make(interp, uri)),
-        Err(message) => Err(interp.ruby_error(INVALID, message)),
+        Ok(uri) => Ok(create_uri(interpreter, uri)),
+        Err(message) => Err(interpreter.ruby_error(INVALID_URI, message)),
     }
 }
 
 /// Encodes a text for a form, with `+` for spaces.
 fn encode_component(text: &str) -> String {
-    percent(text, "*-._ ").replace(' ', "+")
+    percent_encode(text, "*-._ ").replace(' ', "+")
 }
 
 /// Raises Ruby's error for a percent sign without two hexadecimal digits.
-fn check_escapes(interp: &mut Interp, text: &str) -> EvalResult<()> {
+fn check_escapes(interpreter: &mut Interpreter, text: &str) -> EvalResult<()> {
     let is_hex = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_valid = |percent: usize| text.get(percent + 1..percent + 3).is_some_and(is_hex);
     if text.match_indices('%').all(|(percent, _)| is_valid(percent)) {
         return Ok(());
     }
-    interp.raise_argument_error(format!("invalid %-encoding ({text})"))
+    interpreter.raise_argument_error(format!("invalid %-encoding ({text})"))
 }
 
 /// Implements `URI.encode_www_form`.
-fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
+fn encode_form(interpreter: &mut Interpreter, value: &Value) -> EvalResult<String> {
     let mut pairs = Vec::new();
-    for pair in interp.collect(value)? {
+    for pair in interpreter.collect(value)? {
         let (key, value) = match &pair {
             Value::Array(pair) => {
                 let pair = pair.to_vec();
@@ -324,7 +325,7 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
             }
             key => (Some(key.clone()), None),
         };
-        let key = encode_component(&interp.text_of(&key.unwrap_or(Value::Nil))?);
+        let key = encode_component(&interpreter.text_of(&key.unwrap_or(Value::Nil))?);
         let is_list = matches!(value, Some(Value::Array(_)));
         let values = match value.unwrap_or(Value::Nil) {
             Value::Array(list) => list.to_vec(),
@@ -336,20 +337,21 @@ fn encode_form(interp: &mut Interp, value: &Value) -> EvalResult<String> {
                 // For a nil in a list, Ruby does not write the key.
                 Value::Nil if is_list => String::new(),
                 Value::Nil => key.clone(),
-                value => format!("{key}={}", encode_component(&interp.text_of(&value)?)),
+                value => format!("{key}={}", encode_component(&interpreter.text_of(&value)?)),
             });
         }
         let pair = parameters.join("&");
-        interp.use_scratch(pair.len())?;
+        interpreter.use_scratch(pair.len())?;
         pairs.push(pair);
     }
     Ok(pairs.join("&"))
 }
 
 /// Implements `URI.decode_www_form`.
-fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
+fn decode_form(interpreter: &mut Interpreter, text: &str) -> EvalResult<Value> {
     if !text.is_ascii() {
-        return interp.raise_argument_error("the input of URI.decode_www_form must be ASCII only string");
+        return interpreter
+            .raise_argument_error("the input of URI.decode_www_form must be ASCII only string");
     }
     let mut pairs = Vec::new();
     if text.is_empty() {
@@ -361,9 +363,9 @@ fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let mut pair = Vec::new();
         for text in [key, value] {
-            match unpercent(text, true) {
+            match percent_decode(text, true) {
                 Some(text) => pair.push(Value::str(text)),
-                None => return Err(interp.unsupported_error("text that is not UTF-8")),
+                None => return Err(interpreter.unsupported_error("text that is not UTF-8")),
             }
         }
         pairs.push(Value::array(pair));
@@ -373,74 +375,76 @@ fn decode_form(interp: &mut Interp, text: &str) -> EvalResult<Value> {
 
 /// Calls a method of the module URI, or `build` of a class of URIs. Returns `None` if it does not implement
 /// the method.
-pub(crate) fn class_method(
-    interp: &mut Interp,
+pub(crate) fn call_class_method(
+    interpreter: &mut Interpreter,
     label: &str,
     name: &str,
     args: &Args,
 ) -> EvalResult<Option<Value>> {
     if label != "URI" {
         // Only URIs of these classes come here: `URI::Generic`, `URI::HTTP` and `URI::HTTPS`.
-        return if name == "build" { build(interp, label, args).map(Some) } else { Ok(None) };
+        return if name == "build" { build_uri(interpreter, label, args).map(Some) } else { Ok(None) };
     }
     if args.len() > 1 && name != "join" {
-        return Err(interp.unsupported_error(format!("URI.{name} with several arguments")));
+        return Err(interpreter.unsupported_error(format!("URI.{name} with several arguments")));
     }
     Ok(Some(match name {
         "parse" => {
-            let value = interp.arg(args, 0)?;
-            if !matches!(value, Value::Str(_)) && !interp.responds(&value, "to_str") {
-                let value_text = interp.inspect(&value)?;
-                return Err(interp.ruby_error(INVALID, format!("bad URI(is not URI?): {value_text}")));
+            let value = interpreter.arg(args, 0)?;
+            if !matches!(value, Value::Str(_)) && !interpreter.responds_to(&value, "to_str") {
+                let value_text = interpreter.inspect(&value)?;
+                return Err(
+                    interpreter.ruby_error(INVALID_URI, format!("bad URI(is not URI?): {value_text}"))
+                );
             }
-            convert(interp, &value)?
+            convert(interpreter, &value)?
         }
         "encode_www_form_component" | "encode_uri_component" => {
-            let value = interp.arg(args, 0)?;
-            let text = interp.text_of(&value)?;
+            let value = interpreter.arg(args, 0)?;
+            let text = interpreter.text_of(&value)?;
             if name == "encode_uri_component" {
                 return Ok(Some(Value::str(encode_component(&text).replace('+', "%20"))));
             }
             Value::str(encode_component(&text))
         }
         "decode_www_form_component" | "decode_uri_component" => {
-            let value = interp.arg(args, 0)?;
-            let text = interp.string_arg(&value)?;
-            check_escapes(interp, &text)?;
-            match unpercent(&text, name == "decode_www_form_component") {
+            let value = interpreter.arg(args, 0)?;
+            let text = interpreter.string_arg(&value)?;
+            check_escapes(interpreter, &text)?;
+            match percent_decode(&text, name == "decode_www_form_component") {
                 Some(text) => Value::str(text),
-                None => return Err(interp.unsupported_error("text that is not UTF-8")),
+                None => return Err(interpreter.unsupported_error("text that is not UTF-8")),
             }
         }
         "encode_www_form" => {
-            let value = interp.arg(args, 0)?;
-            Value::str(encode_form(interp, &value)?)
+            let value = interpreter.arg(args, 0)?;
+            Value::str(encode_form(interpreter, &value)?)
         }
         "decode_www_form" => {
-            let value = interp.arg(args, 0)?;
-            let text = interp.string_arg(&value)?;
-            decode_form(interp, &text)?
+            let value = interpreter.arg(args, 0)?;
+            let text = interpreter.string_arg(&value)?;
+            decode_form(interpreter, &text)?
         }
         "join" => {
             let first = args.get(0).cloned().unwrap_or(Value::Nil);
-            let mut base = convert(interp, &first)?;
+            let mut base = convert(interpreter, &first)?;
             for part in args.list.iter().skip(1) {
-                base = merge_uris(interp, &base, part)?;
+                base = merge_uris(interpreter, &base, part)?;
             }
             base
         }
         "escape" | "encode" | "unescape" | "decode" => {
             let text = format!("undefined method `{name}' for URI:Module");
-            return Err(interp.ruby_error("NoMethodError", text));
+            return Err(interpreter.ruby_error("NoMethodError", text));
         }
         _ => return Ok(None),
     }))
 }
 
 /// Implements `URI::HTTP.build` and the like for parts that both grammars of Ruby accept.
-fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
-    let Value::Hash(parts) = interp.arg(args, 0)? else {
-        return Err(interp.unsupported_error("URI.build from an array"));
+fn build_uri(interpreter: &mut Interpreter, label: &str, args: &Args) -> EvalResult<Value> {
+    let Value::Hash(parts) = interpreter.arg(args, 0)? else {
+        return Err(interpreter.unsupported_error("URI.build from an array"));
     };
     let mut uri = Uri { is_built: true, ..Uri::default() };
     let scheme = match label {
@@ -458,55 +462,55 @@ fn build(interp: &mut Interp, label: &str, args: &Args) -> EvalResult<Value> {
                 _ => Kind::Generic,
             };
         }
-        set(interp, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
+        set_part(interpreter, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
     }
     if ["opaque", "registry"]
         .into_iter()
         .any(|part| parts.get_symbol(part).is_some_and(|part| !part.is_nil()))
     {
-        return Err(interp.unsupported_error("URI.build with these parts"));
+        return Err(interpreter.unsupported_error("URI.build with these parts"));
     }
     uri.path = uri.path.or(Some(String::new()));
     uri.port = uri.port.or(uri.default_port());
-    Ok(make(interp, uri))
+    Ok(create_uri(interpreter, uri))
 }
 
 /// Implements `uri.part = value` with Ruby's checks.
-fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalResult<()> {
+fn set_part(interpreter: &mut Interpreter, uri: &mut Uri, part: &str, value: &Value) -> EvalResult<()> {
     let text = match value {
         Value::Nil => None,
         Value::Int(number) if part == "port" => Some(number.to_string()),
-        Value::Str(_) => Some(interp.string_arg(value)?),
-        _ => return Err(interp.unsupported_error(format!("URI#{part}= with this value"))),
+        Value::Str(_) => Some(interpreter.string_arg(value)?),
+        _ => return Err(interpreter.unsupported_error(format!("URI#{part}= with this value"))),
     };
     let has_opaque = uri.opaque.is_some();
     if let Some(text) = &text
         && (uri.is_built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
             || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
     {
-        return Err(interp.unsupported_error(format!("URI#{part}= with '{text}'")));
+        return Err(interpreter.unsupported_error(format!("URI#{part}= with '{text}'")));
     }
-    let refuse = |interp: &mut Interp, expected: &str, text: &str| -> EvalResult<()> {
-        Err(interp.ruby_error(INVALID_PART, format!("bad component(expected {expected}): {text}")))
+    let refuse = |interpreter: &mut Interpreter, expected: &str, text: &str| -> EvalResult<()> {
+        Err(interpreter.ruby_error(INVALID_PART, format!("bad component(expected {expected}): {text}")))
     };
     match (part, text) {
         ("scheme", Some(text)) if !grammar::is_scheme(&text) => {
-            return refuse(interp, "scheme component", &text);
+            return refuse(interpreter, "scheme component", &text);
         }
         ("scheme", text) => uri.scheme = text.map(|text| text.to_ascii_lowercase()),
         ("userinfo", None) => {}
         ("userinfo" | "user" | "password", _) if uri.is_file() => {
-            return Err(interp.ruby_error(INVALID, format!("can not set {part} for file URI")));
+            return Err(interpreter.ruby_error(INVALID_URI, format!("can not set {part} for file URI")));
         }
         ("userinfo" | "user" | "password", _) if has_opaque => {
             let part = if part == "password" { part } else { "user" };
-            return Err(interp.ruby_error(INVALID, format!("can not set {part} with opaque")));
+            return Err(interpreter.ruby_error(INVALID_URI, format!("can not set {part} with opaque")));
         }
         ("password", Some(_)) if uri.user.is_none() => {
-            return Err(interp.ruby_error(INVALID, "password component depends user component"));
+            return Err(interpreter.ruby_error(INVALID_URI, "password component depends user component"));
         }
         ("password", Some(text)) if !grammar::is_user(&text) => {
-            return Err(interp.ruby_error(INVALID_PART, "bad password component"));
+            return Err(interpreter.ruby_error(INVALID_PART, "bad password component"));
         }
         ("password", text) => uri.password = text,
         ("user", None) => uri.user = None,
@@ -514,10 +518,10 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             let user =
                 if part == "user" { text.as_str() } else { text.split(':').next().unwrap_or_default() };
             if !grammar::is_user(user) {
-                return refuse(interp, "userinfo component or user component", user);
+                return refuse(interpreter, "userinfo component or user component", user);
             }
             if !grammar::is_user(&text) {
-                return Err(interp.ruby_error(INVALID_PART, "bad password component"));
+                return Err(interpreter.ruby_error(INVALID_PART, "bad password component"));
             }
             if part == "user" && uri.password.is_some() {
                 uri.user = Some(text);
@@ -526,28 +530,28 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
             }
         }
         ("host" | "hostname", Some(_)) if has_opaque => {
-            return Err(interp.ruby_error(INVALID, "can not set host with registry or opaque"));
+            return Err(interpreter.ruby_error(INVALID_URI, "can not set host with registry or opaque"));
         }
         ("host" | "hostname", Some(text)) => {
             let is_bare = part == "hostname" && !(text.starts_with('[') && text.ends_with(']'));
             let host = if is_bare && text.contains(':') { format!("[{text}]") } else { text };
             if !grammar::is_host(&host, false) {
-                return refuse(interp, "host component", &host);
+                return refuse(interpreter, "host component", &host);
             }
             uri.set_host(Some(host));
         }
         ("host" | "hostname", None) => uri.set_host(None),
         ("port", Some(_)) if has_opaque => {
-            return Err(interp.ruby_error(INVALID, "can not set port with registry or opaque"));
+            return Err(interpreter.ruby_error(INVALID_URI, "can not set port with registry or opaque"));
         }
         ("port", Some(text)) => {
             let digits = text.trim_matches(['\t', '\n', '\u{c}', '\r', ' ']);
             if matches!(value, Value::Str(_)) && !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                let value_text = interp.inspect(value)?;
-                return refuse(interp, "port component", &value_text);
+                let value_text = interpreter.inspect(value)?;
+                return refuse(interpreter, "port component", &value_text);
             }
             if digits.is_empty() && !text.is_empty() || digits.len() > 18 {
-                return Err(interp.unsupported_error(format!("URI#port= with '{text}'")));
+                return Err(interpreter.unsupported_error(format!("URI#port= with '{text}'")));
             }
             if !uri.is_file() {
                 uri.port = digits.parse().ok();
@@ -555,36 +559,36 @@ fn set(interp: &mut Interp, uri: &mut Uri, part: &str, value: &Value) -> EvalRes
         }
         ("port", None) => uri.port = None,
         ("path", Some(_)) if has_opaque => {
-            return Err(interp.ruby_error(INVALID, "path conflicts with opaque"));
+            return Err(interpreter.ruby_error(INVALID_URI, "path conflicts with opaque"));
         }
         ("path", Some(text)) => {
             if !text.is_empty() && !grammar::is_absolute_path(&text) {
                 if uri.scheme.is_some() {
-                    return refuse(interp, "absolute path component", &text);
+                    return refuse(interpreter, "absolute path component", &text);
                 }
                 if !grammar::is_relative_path(&text) {
-                    return refuse(interp, "relative path component", &text);
+                    return refuse(interpreter, "relative path component", &text);
                 }
             }
             uri.path = Some(text);
         }
-        ("path", None) => return Err(interp.unsupported_error("URI#path= with nil")),
+        ("path", None) => return Err(interpreter.unsupported_error("URI#path= with nil")),
         ("query", Some(_)) if has_opaque => {
-            return Err(interp.ruby_error(INVALID, "query conflicts with opaque"));
+            return Err(interpreter.ruby_error(INVALID_URI, "query conflicts with opaque"));
         }
         ("query", Some(text)) if grammar::has_bad_escape(&text) => {
-            return Err(interp.unsupported_error("a query with an escape that is none"));
+            return Err(interpreter.unsupported_error("a query with an escape that is none"));
         }
         ("query", text) => uri.query = text.map(|text| grammar::escape(&text, true)),
         ("fragment", text) => uri.fragment = text.map(|text| grammar::escape(&text, false)),
-        _ => return Err(interp.unsupported_error(format!("URI#{part}="))),
+        _ => return Err(interpreter.unsupported_error(format!("URI#{part}="))),
     }
     Ok(())
 }
 
 /// Calls a method of a URI. Returns `None` if URIs do not implement it.
-pub(crate) fn method(
-    interp: &mut Interp,
+pub(crate) fn call_method(
+    interpreter: &mut Interpreter,
     object: &Rc<Object>,
     name: &str,
     args: &Args,
@@ -596,8 +600,8 @@ pub(crate) fn method(
             || ["scheme", "host", "port", "path", "query", "fragment", "userinfo", "user", "password"]
                 .contains(&part))
     {
-        let value = interp.arg(args, 0)?;
-        set(interp, &mut uri, part, &value)?;
+        let value = interpreter.arg(args, 0)?;
+        set_part(interpreter, &mut uri, part, &value)?;
         *object.data.borrow_mut() = Data::Uri(uri);
         return Ok(Some(value));
     }
@@ -638,12 +642,12 @@ pub(crate) fn method(
         "default_port" => uri.default_port().map_or(Value::Nil, Value::Int),
         "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != Kind::Ldap),
         "+" | "merge" => {
-            let other = interp.arg(args, 0)?;
-            merge_uris(interp, &Value::Object(Rc::clone(object)), &other)?
+            let other = interpreter.arg(args, 0)?;
+            merge_uris(interpreter, &Value::Object(Rc::clone(object)), &other)?
         }
         "normalize" => {
             uri.normalize();
-            interp.object(Rc::clone(&object.class), Data::Uri(uri))
+            interpreter.create_object(Rc::clone(&object.class), Data::Uri(uri))
         }
         "inspect" => Value::str(format!("#<{} {uri}>", object.class.label())),
         _ => return Ok(None),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::resolve;
 use super::scalar::{Style, analyze, escape, is_break, is_printable};
-use crate::evaluator::eval::{EvalResult, Interp};
+use crate::evaluator::eval::{EvalResult, Interpreter};
 use crate::evaluator::methods::float_to_s;
 use crate::evaluator::value::{Data, Value};
 
@@ -33,9 +33,9 @@ struct Builder {
 }
 
 /// Returns a document that consists of one value.
-pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
+pub(super) fn dump(interpreter: &mut Interpreter, value: &Value) -> EvalResult<String> {
     let mut builder = Builder::default();
-    let root = builder.build(interp, value)?;
+    let root = builder.build(interpreter, value)?;
     let mut emitter = Emitter {
         out: String::new(),
         column: 0,
@@ -51,7 +51,7 @@ pub(super) fn dump(interp: &mut Interp, value: &Value) -> EvalResult<String> {
     if emitter.is_open_ended {
         emitter.out.push_str("...\n");
     }
-    interp.use_scratch(emitter.out.len())?;
+    interpreter.use_scratch(emitter.out.len())?;
     Ok(emitter.out)
 }
 
@@ -77,10 +77,10 @@ impl Builder {
     }
 
     /// Converts a value to a node. A collection that occurs a second time becomes an alias.
-    fn build(&mut self, interp: &mut Interp, value: &Value) -> EvalResult<Item> {
-        interp.step(1)?;
-        interp.check_depth()?;
-        interp.use_scratch(32)?;
+    fn build(&mut self, interpreter: &mut Interpreter, value: &Value) -> EvalResult<Item> {
+        interpreter.step(1)?;
+        interpreter.check_depth()?;
+        interpreter.use_scratch(32)?;
         Ok(match value {
             Value::Nil => plain_item(""),
             Value::Bool(flag) => plain_item(flag.to_string()),
@@ -100,7 +100,7 @@ impl Builder {
             Value::Symbol(name) => plain_item(format!(":{name}")),
             Value::Str(text) => {
                 if text.is_binary.get() && !text.get().is_ascii() {
-                    return Err(interp.unsupported_error("YAML of binary data"));
+                    return Err(interpreter.unsupported_error("YAML of binary data"));
                 }
                 string_item(&text.get())
             }
@@ -109,7 +109,7 @@ impl Builder {
                 Ok(number) => {
                     let mut items = Vec::new();
                     for item in array.to_vec() {
-                        items.push(self.build(interp, &item)?);
+                        items.push(self.build(interpreter, &item)?);
                     }
                     Item::Sequence(items, number)
                 }
@@ -119,7 +119,7 @@ impl Builder {
                 Ok(number) => {
                     let mut pairs = Vec::new();
                     for (key, value) in hash.pairs() {
-                        pairs.push((self.build(interp, &key)?, self.build(interp, &value)?));
+                        pairs.push((self.build(interpreter, &key)?, self.build(interpreter, &value)?));
                     }
                     Item::Mapping(pairs, number, None)
                 }
@@ -128,8 +128,8 @@ impl Builder {
                 let number = self.numbers.len();
                 self.numbers.insert(Rc::as_ptr(range) as usize, number);
                 let pairs = vec![
-                    (plain_item("begin"), self.build(interp, &range.begin)?),
-                    (plain_item("end"), self.build(interp, &range.end)?),
+                    (plain_item("begin"), self.build(interpreter, &range.begin)?),
+                    (plain_item("end"), self.build(interpreter, &range.end)?),
                     (plain_item("excl"), plain_item(range.excludes_end.to_string())),
                 ];
                 Item::Mapping(pairs, number, Some("!ruby/range".into()))
@@ -142,22 +142,22 @@ impl Builder {
                 let (Some(fields), Some((members, _))) = (fields, object.class.members.borrow().clone())
                 else {
                     let class = object.class.label();
-                    return Err(interp.unsupported_error(format!("YAML of a {class}")));
+                    return Err(interpreter.unsupported_error(format!("YAML of a {class}")));
                 };
                 match self.register(Rc::as_ptr(object) as usize) {
                     Err(alias) => alias,
                     Ok(number) => {
                         let mut pairs = Vec::new();
                         for (name, field) in members.iter().zip(&fields) {
-                            pairs.push((plain_item(name.to_string()), self.build(interp, field)?));
+                            pairs.push((plain_item(name.to_string()), self.build(interpreter, field)?));
                         }
                         Item::Mapping(pairs, number, Some(format!("!ruby/struct:{}", object.class.label())))
                     }
                 }
             }
             other => {
-                let class = interp.class_of(other).label();
-                return Err(interp.unsupported_error(format!("YAML of a {class}")));
+                let class = interpreter.class_of(other).label();
+                return Err(interpreter.unsupported_error(format!("YAML of a {class}")));
             }
         })
     }

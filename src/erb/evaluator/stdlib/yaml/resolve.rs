@@ -5,7 +5,7 @@
 use num_bigint::BigInt;
 
 /// The value of a plain scalar.
-pub(super) enum Plain<'a> {
+pub(super) enum PlainValue<'a> {
     Null,
     Bool(bool),
     Int(BigInt),
@@ -18,29 +18,29 @@ pub(super) enum Plain<'a> {
 }
 
 /// Returns the value that Psych reads from a plain scalar.
-pub(super) fn resolve(text: &str) -> Plain<'_> {
+pub(super) fn resolve(text: &str) -> PlainValue<'_> {
     if text.is_empty() {
-        return Plain::Null;
+        return PlainValue::Null;
     }
     if text.contains('\n') || starts_like_text(text) {
         if text.chars().count() > 5 {
-            return Plain::Text;
+            return PlainValue::Text;
         }
         return match text.to_lowercase().as_str() {
-            "~" | "null" => Plain::Null,
-            "yes" | "true" | "on" => Plain::Bool(true),
-            "no" | "false" | "off" => Plain::Bool(false),
-            _ => Plain::Text,
+            "~" | "null" => PlainValue::Null,
+            "yes" | "true" | "on" => PlainValue::Bool(true),
+            "no" | "false" | "off" => PlainValue::Bool(false),
+            _ => PlainValue::Text,
         };
     }
     if is_time(text) {
-        return Plain::Time;
+        return PlainValue::Time;
     }
     if is_date(text) {
-        return Plain::Date;
+        return PlainValue::Date;
     }
     if is_special_float(text) {
-        return Plain::Float(match text.as_bytes()[0] {
+        return PlainValue::Float(match text.as_bytes()[0] {
             b'-' => f64::NEG_INFINITY,
             _ if text.to_ascii_lowercase().ends_with("nan") => f64::NAN,
             _ => f64::INFINITY,
@@ -50,7 +50,7 @@ pub(super) fn resolve(text: &str) -> Plain<'_> {
         let name = &text[1..];
         let unquoted_name =
             ['"', '\''].iter().find_map(|quote| name.strip_prefix(*quote)?.strip_suffix(*quote));
-        return Plain::Symbol(unquoted_name.unwrap_or(name));
+        return PlainValue::Symbol(unquoted_name.unwrap_or(name));
     }
     if is_base_60(text) {
         return base_60(text);
@@ -58,12 +58,12 @@ pub(super) fn resolve(text: &str) -> Plain<'_> {
     let digits: String = text.chars().filter(|character| !matches!(character, '_' | ',')).collect();
     if is_float(text) {
         let decimal = digits.strip_suffix('.').unwrap_or(&digits).replace(".e", "e").replace(".E", "E");
-        return decimal.parse().map_or(Plain::Text, Plain::Float);
+        return decimal.parse().map_or(PlainValue::Text, PlainValue::Float);
     }
     if is_integer(text) {
-        return integer(&digits).map_or(Plain::Text, Plain::Int);
+        return integer(&digits).map_or(PlainValue::Text, PlainValue::Int);
     }
-    Plain::Text
+    PlainValue::Text
 }
 
 fn integer(digits: &str) -> Option<BigInt> {
@@ -82,12 +82,12 @@ fn integer(digits: &str) -> Option<BigInt> {
 }
 
 /// Reads a number in base 60. As in Psych, the first part counts 3600 even if there are only two parts.
-fn base_60(text: &str) -> Plain<'static> {
+fn base_60(text: &str) -> PlainValue<'static> {
     let parts = text.split(':').map(|part| part.replace('_', ""));
     let weights = [3600.0, 60.0, 1.0];
     let total: f64 =
         parts.zip(weights).map(|(part, weight)| part.parse::<f64>().unwrap_or(0.0) * weight).sum();
-    if text.contains('.') { Plain::Float(total) } else { Plain::Int(BigInt::from(total as i128)) }
+    if text.contains('.') { PlainValue::Float(total) } else { PlainValue::Int(BigInt::from(total as i128)) }
 }
 
 /// Returns true if Psych reads a plain scalar with this text as the same string.
@@ -232,17 +232,17 @@ fn is_float(text: &str) -> bool {
 
 fn is_integer(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let all = |digits: &str, fits: fn(char) -> bool| {
+    let are_all = |digits: &str, fits: fn(char) -> bool| {
         !digits.is_empty() && digits.chars().all(|c| fits(c) || c == '_' || c == ',')
     };
     if let Some(binary) = unsigned.strip_prefix("0b") {
-        return all(binary, |c| matches!(c, '0' | '1'));
+        return are_all(binary, |c| matches!(c, '0' | '1'));
     }
     if let Some(hex) = unsigned.strip_prefix("0x") {
-        return all(hex, |c| c.is_ascii_hexdigit());
+        return are_all(hex, |c| c.is_ascii_hexdigit());
     }
     if let Some(octal) = unsigned.strip_prefix('0') {
-        return octal.is_empty() || all(octal, |c| matches!(c, '0'..='7'));
+        return octal.is_empty() || are_all(octal, |c| matches!(c, '0'..='7'));
     }
     let mut after_digit = false;
     for character in unsigned.chars() {
