@@ -103,12 +103,12 @@ impl Renderer for ChosenRenderer {
         if let RubyUse::Always(ruby) = &self.ruby {
             return ruby.render(template_name, source, context);
         }
-        let unsupported = match self.native.render(template_name, source, context) {
+        let unsupported_error = match self.native.render(template_name, source, context) {
             Err(error) if error.is_unsupported() => error,
             other => return other,
         };
         let RubyUse::Fallback { env_vars, signal_check, renderer } = &self.ruby else {
-            return Err(unsupported);
+            return Err(unsupported_error);
         };
         let mut renderer = renderer.lock();
         let ruby = match &mut *renderer {
@@ -122,12 +122,12 @@ impl Renderer for ChosenRenderer {
         };
         match ruby {
             Ok(ruby) => {
-                tracing::info!(%unsupported, version = ruby.version(), "falling back to Ruby");
+                tracing::info!(unsupported = %unsupported_error, version = ruby.version(), "falling back to Ruby");
                 ruby.render(template_name, source, context)
             }
             Err(reason) => {
-                tracing::info!(%unsupported, reason, "cannot fall back to Ruby");
-                Err(unsupported)
+                tracing::info!(unsupported = %unsupported_error, reason, "cannot fall back to Ruby");
+                Err(unsupported_error)
             }
         }
     }
@@ -147,7 +147,7 @@ mod tests {
     use crate::{Context, Renderer, StartError};
 
     /// A template that only Ruby renders.
-    const UNSUPPORTED: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
+    const UNSUPPORTED_TEMPLATE: &str = "ok\n<%= ObjectSpace.count_objects.class %>";
 
     #[expect(clippy::disallowed_methods, reason = "a test finds Ruby as its caller would")]
     fn path() -> String {
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn auto_falls_back_to_ruby_only_for_unsupported_templates() {
         let path = path();
-        assert_eq!(render(RendererChoice::Auto, &path, UNSUPPORTED).unwrap(), "ok\nHash");
+        assert_eq!(render(RendererChoice::Auto, &path, UNSUPPORTED_TEMPLATE).unwrap(), "ok\nHash");
         assert_eq!(render(RendererChoice::Auto, "/nowhere", "<%= 1 %>").unwrap(), "1");
         assert_eq!(render(RendererChoice::Ruby, &path, "<%= 1 %>").unwrap(), "1");
     }
@@ -183,7 +183,7 @@ mod tests {
     fn without_ruby_the_error_names_template_and_line() {
         let path = path();
         for (choice, path) in [(RendererChoice::Auto, "/nowhere"), (RendererChoice::Native, path.as_str())] {
-            let error = render(choice, path, UNSUPPORTED).unwrap_err().to_string();
+            let error = render(choice, path, UNSUPPORTED_TEMPLATE).unwrap_err().to_string();
             assert!(error.contains("template 'a.erb' line 2: "), "{error}");
             assert!(error.contains("not supported by the built-in renderer"), "{error}");
         }

@@ -125,11 +125,11 @@ impl RubyRenderer {
             }
         });
         let mut process = Process { child, requests: Some(requests), answers, signal_check, failure: None };
-        let greeting = process.read_answer().map_err(|failure| match failure {
+        let version_line = process.read_answer().map_err(|failure| match failure {
             Failure::Interrupted(signal) => StartError::Interrupted(signal),
             Failure::Process(reason) => StartError::Silent(reason),
         })?;
-        let version = greeting.trim().to_owned();
+        let version = version_line.trim().to_owned();
         let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
         let major_minor = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
         if major_minor < OLDEST_VERSION {

@@ -246,14 +246,14 @@ pub(super) fn is_base60(text: &str) -> bool {
     };
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     let mut groups = groups.split(':');
-    let leading = groups.next().unwrap_or_default();
+    let leading_digits = groups.next().unwrap_or_default();
     let mut count = 0;
     let are_sixties = groups.all(|group| {
         count += 1;
         matches!(group.as_bytes(), [b'0'..=b'9'] | [b'0'..=b'5', b'0'..=b'9'])
     });
-    leading.starts_with(|first: char| first.is_ascii_digit())
-        && is_digits(leading)
+    leading_digits.starts_with(|first: char| first.is_ascii_digit())
+        && is_digits(leading_digits)
         && are_sixties
         && count > 0
         && fraction.is_none_or(is_digits)

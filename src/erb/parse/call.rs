@@ -21,11 +21,11 @@ enum PassForm {
 
 impl Lowerer {
     pub(super) fn lower_send(&mut self, send: &nodes::Send) -> LowerResult<Node> {
-        if let Some(special) = self.lower_output(send)? {
-            return Ok(special);
+        if let Some(node) = self.lower_output(send)? {
+            return Ok(node);
         }
-        if let Some(special) = self.lower_named_groups(send)? {
-            return Ok(special);
+        if let Some(node) = self.lower_named_groups(send)? {
+            return Ok(node);
         }
         let receiver = self.lower_optional(send.recv.as_deref())?;
         let (args, block) = self.lower_arguments(&send.args)?;

@@ -260,7 +260,7 @@ pub(crate) struct Params {
     pub optional_params: Vec<(u32, Expr)>,
     pub rest: Option<Option<u32>>,
     /// The required parameters after optional ones or a splat.
-    pub post: Vec<Parameter>,
+    pub trailing_params: Vec<Parameter>,
     pub keywords: Vec<Keyword>,
     pub keyword_rest: Option<Option<u32>>,
     pub block: Option<u32>,
@@ -302,9 +302,11 @@ pub(crate) enum Target {
 /// The left side of a multiple assignment.
 #[derive(Debug)]
 pub(crate) struct MultiTarget {
+    /// The targets before the splat.
     pub before: Vec<Target>,
     /// The splat and its target.
     pub splat: Option<Option<Box<Target>>>,
+    /// The targets after the splat.
     pub after: Vec<Target>,
 }
 

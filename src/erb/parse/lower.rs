@@ -12,8 +12,8 @@ use super::call::group_names;
 use super::ir::{Body, ConstScope, Expr, MethodCall, Name, Node, Params, Part, Slot};
 use super::literal::lower_integer;
 
-/// The name of the unsupported construct if expressions nest deeper than [`MAX_DEPTH`].
-pub(super) const TOO_DEEP: &str = "an expression nested deeper than 2000 levels";
+/// The construct that an error names if expressions nest deeper than [`MAX_DEPTH`].
+pub(super) const DEEP_NESTING: &str = "an expression nested deeper than 2000 levels";
 
 /// The maximum number of levels of nested expressions. Templates in practice stay below 50.
 const MAX_DEPTH: u32 = 2_000;
@@ -169,7 +169,7 @@ impl Lowerer {
         let loc = ast.expression();
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return refuse(ast, TOO_DEEP);
+            return refuse(ast, DEEP_NESTING);
         }
         // Parentheses are dropped, so that an error quotes the expression inside them.
         if let Ast::Begin(begin) = ast

@@ -96,7 +96,7 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
     let body = match lower::lower(ast.as_deref()) {
         Ok(body) => body,
         Err(error) => {
-            if error.construct == lower::TOO_DEEP {
+            if error.construct == lower::DEEP_NESTING {
                 // Dropping the tree recurses as deep as the tree nests, and could overflow the stack.
                 std::mem::forget(ast);
             }

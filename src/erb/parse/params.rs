@@ -67,7 +67,7 @@ impl Lowerer {
 
     fn push_positional(&mut self, params: &mut Params, parameter: Parameter) {
         if params.rest.is_some() || !params.optional_params.is_empty() {
-            params.post.push(parameter);
+            params.trailing_params.push(parameter);
         } else {
             params.required_params.push(parameter);
         }

@@ -203,7 +203,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
                     Error::at_line_column(position, problem).with_hint("write 'key: value'")
                 } else if let Some((position, bracket)) = problem::unclosed_bracket(&text, &error) {
                     Error::at_line_column(position, format!("the bracket '{bracket}' is not closed"))
-                        .with_hint(problem::CLOSE_BRACKET)
+                        .with_hint(problem::CLOSE_BRACKET_HINT)
                 } else {
                     parser_error(&text, &error)
                 }

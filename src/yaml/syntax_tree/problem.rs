@@ -7,11 +7,11 @@ use granit_parser::{ErrorKind as Kind, ScanError};
 use crate::position::{LineColumn, narrow};
 
 /// The hint about a line with a wrong indentation.
-const INDENT: &str = "indent the line like the lines around it";
+const INDENT_HINT: &str = "indent the line like the lines around it";
 /// The hint about a value that begins with a character of the syntax.
-const QUOTE: &str = "put the value in quotes";
+const QUOTE_HINT: &str = "put the value in quotes";
 /// The hint about an open bracket.
-pub(super) const CLOSE_BRACKET: &str =
+pub(super) const CLOSE_BRACKET_HINT: &str =
     "add the closing bracket, or put a value that begins with it in quotes";
 
 /// Returns the line and column of a key without a ':' after it. The parser takes such a line for the
@@ -125,14 +125,14 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
                 '@' | '`' | '%' => format!("a value cannot begin with '{character}'"),
                 other => format!("the character '{}' cannot be here", other.escape_default()),
             };
-            return (problem.into(), Some(QUOTE));
+            return (problem.into(), Some(QUOTE_HINT));
         }
         Kind::MappingValueNotAllowed => (
             "there cannot be a ': ' here",
             "indent the line like the lines around it, or put a value that contains ': ' in quotes",
         ),
         Kind::ExpectedBlockMappingKey | Kind::InvalidIndentation | Kind::ExpectedBlockSequenceEntry => {
-            return (indentation_problem(text, error), Some(INDENT));
+            return (indentation_problem(text, error), Some(INDENT_HINT));
         }
         Kind::SimpleKeyExpected | Kind::InvalidSimpleKey => (
             "this line is neither 'key: value' nor part of the value before it",
@@ -172,12 +172,12 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
         ),
         Kind::ExpectedFlowSequenceSeparator => ("a ',' or ']' is missing", "close the list that '[' begins"),
         Kind::UnclosedFlowCollection { open } => {
-            return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET));
+            return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET_HINT));
         }
         Kind::MismatchedFlowCollectionEnd { open, close } => {
             return (format!("the bracket '{open}' is closed by '{close}'").into(), None);
         }
-        Kind::MisplacedFlowCollectionEnd => ("there is a closing bracket without an opening one", QUOTE),
+        Kind::MisplacedFlowCollectionEnd => ("there is a closing bracket without an opening one", QUOTE_HINT),
         Kind::UnsupportedYamlMajorVersion => ("this version of YAML is not supported", "remove the line"),
         other => return (other.to_string().into(), None),
     };

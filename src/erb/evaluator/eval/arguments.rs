@@ -159,12 +159,13 @@ impl Interpreter {
             return Ok(());
         }
         let takes_keywords = !params.keywords.is_empty() || params.keyword_rest.is_some();
-        let mut given_keywords = None;
+        let mut passed_keywords = None;
         if strictness == Strictness::Block
             && list.len() == 1
             && !has_keywords
             && !params.is_single
-            && (params.required_params.len() + params.optional_params.len() + params.post.len() > 1
+            && (params.required_params.len() + params.optional_params.len() + params.trailing_params.len()
+                > 1
                 || (params.required_params.len() + params.optional_params.len() > 0 && params.rest.is_some())
                 || (params.required_params.len() == 1 && !params.is_single && params.rest.is_none())
                 || (params.optional_params.len() == 1 && takes_keywords))
@@ -177,10 +178,10 @@ impl Interpreter {
             && has_keywords
             && let Some(Value::Hash(hash)) = list.last()
         {
-            given_keywords = Some(Rc::clone(hash));
+            passed_keywords = Some(Rc::clone(hash));
             list.pop();
         }
-        let required_count = params.required_params.len() + params.post.len();
+        let required_count = params.required_params.len() + params.trailing_params.len();
         let max = required_count + params.optional_params.len();
         if strictness == Strictness::Method {
             let is_wrong_count = list.len() < required_count || (params.rest.is_none() && list.len() > max);
@@ -192,12 +193,13 @@ impl Interpreter {
                 } else {
                     format!("{required_count}..{max}")
                 };
-                let missing: Vec<_> = params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
+                let missing_keywords: Vec<_> =
+                    params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
                 let mut text =
                     format!("wrong number of arguments (given {}, expected {expected}", list.len());
-                if given_keywords.is_none() && !missing.is_empty() {
-                    let plural = if missing.len() > 1 { "s" } else { "" };
-                    let names: Vec<_> = missing.iter().map(|kw| kw.name.to_string()).collect();
+                if passed_keywords.is_none() && !missing_keywords.is_empty() {
+                    let plural = if missing_keywords.len() > 1 { "s" } else { "" };
+                    let names: Vec<_> = missing_keywords.iter().map(|kw| kw.name.to_string()).collect();
                     text.push_str(&format!("; required keyword{plural}: {}", names.join(", ")));
                 }
                 return self.raise_argument_error(format!("{text})"));
@@ -211,7 +213,7 @@ impl Interpreter {
             }
         }
         self.bind_positional(params, list, env)?;
-        self.bind_keywords(params, given_keywords, env)?;
+        self.bind_keywords(params, passed_keywords, env)?;
         if let Some(slot) = params.block {
             set_variable(env, slot, block.unwrap_or(Value::Nil));
         }
@@ -221,13 +223,13 @@ impl Interpreter {
     /// Binds positional arguments in the order of Ruby: required parameters first and last, then optional
     /// ones, and the remaining arguments to the splat. The caller has checked their number.
     fn bind_positional(&mut self, params: &Params, list: Vec<Value>, env: &Rc<Env>) -> EvalResult<()> {
-        let spare = list.len() - params.required_params.len() - params.post.len();
+        let spare_count = list.len() - params.required_params.len() - params.trailing_params.len();
         let mut values = list.into_iter();
         for parameter in &params.required_params {
             let value = values.next().unwrap_or(Value::Nil);
             self.bind_one(parameter, value, env)?;
         }
-        let optional_count = spare.min(params.optional_params.len());
+        let optional_count = spare_count.min(params.optional_params.len());
         for (slot, _) in params.optional_params.iter().take(optional_count) {
             set_variable(env, *slot, values.next().unwrap_or(Value::Nil));
         }
@@ -235,12 +237,12 @@ impl Interpreter {
             let value = self.eval(default, env)?;
             set_variable(env, *slot, value);
         }
-        let rest = spare - optional_count;
-        let extra: Vec<Value> = values.by_ref().take(rest).collect();
+        let rest_count = spare_count - optional_count;
+        let rest_values: Vec<Value> = values.by_ref().take(rest_count).collect();
         if let Some(Some(slot)) = params.rest {
-            set_variable(env, slot, Value::array(extra));
+            set_variable(env, slot, Value::array(rest_values));
         }
-        for parameter in &params.post {
+        for parameter in &params.trailing_params {
             let value = values.next().unwrap_or(Value::Nil);
             self.bind_one(parameter, value, env)?;
         }
@@ -259,7 +261,7 @@ impl Interpreter {
             return Ok(());
         }
         let rest = passed_keywords.map_or_else(RHash::default, |keywords| keywords.copy());
-        let mut missing = Vec::new();
+        let mut missing_keywords = Vec::new();
         for keyword in &params.keywords {
             match rest.remove(&Value::Symbol(keyword.name.clone())) {
                 Some(value) => set_variable(env, keyword.slot, value),
@@ -268,13 +270,13 @@ impl Interpreter {
                         let value = self.eval(default, env)?;
                         set_variable(env, keyword.slot, value);
                     }
-                    None => missing.push(keyword.name.clone()),
+                    None => missing_keywords.push(keyword.name.clone()),
                 },
             }
         }
-        if !missing.is_empty() {
-            let plural = if missing.len() > 1 { "s" } else { "" };
-            let names: Vec<String> = missing.iter().map(|name| format!(":{name}")).collect();
+        if !missing_keywords.is_empty() {
+            let plural = if missing_keywords.len() > 1 { "s" } else { "" };
+            let names: Vec<String> = missing_keywords.iter().map(|name| format!(":{name}")).collect();
             return self.raise_argument_error(format!("missing keyword{plural}: {}", names.join(", ")));
         }
         match params.keyword_rest {
@@ -332,7 +334,7 @@ impl Params {
     fn is_simple(&self) -> bool {
         self.optional_params.is_empty()
             && self.rest.is_none()
-            && self.post.is_empty()
+            && self.trailing_params.is_empty()
             && self.keywords.is_empty()
             && self.keyword_rest.is_none()
             && self.block.is_none()
@@ -340,13 +342,13 @@ impl Params {
 
     /// Returns the `arity` of a method or lambda with these parameters.
     pub(crate) fn arity(&self) -> i64 {
-        let required_count = (self.required_params.len() + self.post.len()) as i64;
+        let required_count = (self.required_params.len() + self.trailing_params.len()) as i64;
         let has_required_keyword = self.keywords.iter().any(|keyword| keyword.default.is_none());
-        let is_open = self.rest.is_some();
+        let has_rest = self.rest.is_some();
         let count = if has_required_keyword && required_count == 0 { 1 } else { required_count };
         if self.numbered_param_count > 0 {
             return i64::from(self.numbered_param_count);
         }
-        if is_open || !self.optional_params.is_empty() { -required_count - 1 } else { count }
+        if has_rest || !self.optional_params.is_empty() { -required_count - 1 } else { count }
     }
 }

@@ -312,9 +312,9 @@ impl Interpreter {
     ) -> EvalResult<Value> {
         self.check_depth()?;
         match &block.kind {
-            ProcKind::Native(native) => {
-                let native = Rc::clone(native);
-                native(self, args.list)
+            ProcKind::Native(native_block) => {
+                let native_block = Rc::clone(native_block);
+                native_block(self, args.list)
             }
             ProcKind::Symbol(name) => {
                 let mut list = args.list.into_iter();

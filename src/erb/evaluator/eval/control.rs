@@ -224,19 +224,20 @@ impl Interpreter {
             if let Some(target) = &arm.target {
                 self.assign(target, exception_value.clone(), env)?;
             }
-            let outer = self.globals.insert("$!".into(), exception_value.clone()).unwrap_or(Value::Nil);
+            let outer_exception =
+                self.globals.insert("$!".into(), exception_value.clone()).unwrap_or(Value::Nil);
             let result = self.eval_optional(arm.body.as_ref(), env);
-            self.globals.insert("$!".into(), outer);
+            self.globals.insert("$!".into(), outer_exception);
             match result {
                 Err(Flow::Retry) => {}
-                Err(Flow::Raise(next)) => {
-                    if let Data::Exception(inner) = &mut *next.data.borrow_mut()
+                Err(Flow::Raise(new_exception)) => {
+                    if let Data::Exception(inner) = &mut *new_exception.data.borrow_mut()
                         && inner.cause.is_nil()
-                        && !Rc::ptr_eq(&next, &exception)
+                        && !Rc::ptr_eq(&new_exception, &exception)
                     {
                         inner.cause = exception_value;
                     }
-                    return Err(Flow::Raise(next));
+                    return Err(Flow::Raise(new_exception));
                 }
                 other => return other,
             }
@@ -247,13 +248,13 @@ impl Interpreter {
     fn find_rescue<'a>(
         &mut self,
         arms: &'a [RescueArm],
-        thrown: &Value,
+        exception: &Value,
         env: &Rc<Env>,
     ) -> EvalResult<Option<&'a RescueArm>> {
         for arm in arms {
             if arm.classes.is_empty() {
-                let standard = self.load_class("StandardError");
-                if self.class_of(thrown).descends_from(&standard) {
+                let standard_error = self.load_class("StandardError");
+                if self.class_of(exception).descends_from(&standard_error) {
                     return Ok(Some(arm));
                 }
             }
@@ -266,7 +267,7 @@ impl Interpreter {
                     _ => vec![self.eval(class, env)?],
                 };
                 for candidate in candidates {
-                    if self.is_case_equal(&candidate, thrown, None)? {
+                    if self.is_case_equal(&candidate, exception, None)? {
                         return Ok(Some(arm));
                     }
                 }

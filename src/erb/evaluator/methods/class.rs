@@ -308,7 +308,7 @@ impl Interpreter {
             return Ok(());
         }
         if !args.is_empty() {
-            return self.arity(args, 0, 0);
+            return self.check_arg_count(args, 0, 0);
         }
         Ok(())
     }

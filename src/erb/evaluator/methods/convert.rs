@@ -5,7 +5,7 @@ use crate::evaluator::value::Value;
 
 impl Interpreter {
     /// Raises `ArgumentError` unless the number of arguments is in range. Keywords count as one argument.
-    pub(crate) fn arity(&mut self, args: &Args, min: usize, max: usize) -> EvalResult<()> {
+    pub(crate) fn check_arg_count(&mut self, args: &Args, min: usize, max: usize) -> EvalResult<()> {
         let count = args.len();
         if (min..=max).contains(&count) {
             return Ok(());

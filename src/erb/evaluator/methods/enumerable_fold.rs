@@ -32,7 +32,7 @@ impl Interpreter {
     pub(super) fn sum(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
         let mut total = args.get(0).cloned().unwrap_or(Value::Int(0));
         // Floats are added by the Kahan-Babuska algorithm, as in Ruby: the sum so far, and its compensation.
-        let mut floating = match total {
+        let mut float_sum = match total {
             Value::Float(start) => Some((start, 0.0)),
             _ => None,
         };
@@ -43,19 +43,19 @@ impl Interpreter {
                 Some(block) => self.yield_one(block, item)?,
                 None => item,
             };
-            if let (Value::Int(_) | Value::Big(_), Value::Float(_), None) = (&total, &item, floating) {
-                floating = Some((to_f64(&total), 0.0));
+            if let (Value::Int(_) | Value::Big(_), Value::Float(_), None) = (&total, &item, float_sum) {
+                float_sum = Some((to_f64(&total), 0.0));
             }
-            match (&mut floating, is_number(&item)) {
+            match (&mut float_sum, is_number(&item)) {
                 (Some(sum), true) => add_float(sum, to_f64(&item)),
                 (Some((sum, _)), false) => {
                     total = self.call(&Value::Float(*sum), "+", vec![item])?;
-                    floating = None;
+                    float_sum = None;
                 }
                 (None, _) => total = self.call(&total, "+", vec![item])?,
             }
         }
-        match floating {
+        match float_sum {
             Some((sum, compensation)) if has_items || !matches!(receiver, Value::Array(_)) => {
                 Ok(Value::Float(sum + compensation))
             }
@@ -163,7 +163,7 @@ impl Interpreter {
             let replace = match &min {
                 _ if name.starts_with("max") => false,
                 None => true,
-                Some((best, _)) => order(self, &key, best)? == Ordering::Less,
+                Some((best_key, _)) => order(self, &key, best_key)? == Ordering::Less,
             };
             if replace {
                 min = Some((key.clone(), item.clone()));
@@ -171,7 +171,7 @@ impl Interpreter {
             let replace = match &max {
                 _ if !name.starts_with("max") && !name.starts_with("minmax") => false,
                 None => true,
-                Some((best, _)) => order(self, &key, best)? == Ordering::Greater,
+                Some((best_key, _)) => order(self, &key, best_key)? == Ordering::Greater,
             };
             if replace {
                 max = Some((key, item));

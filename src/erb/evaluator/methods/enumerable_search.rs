@@ -46,8 +46,8 @@ impl Interpreter {
                 })?;
                 match (first_match, args.get(0).cloned()) {
                     (Some(first_match), _) => first_match,
-                    (None, Some(missing)) if name != "find_index" && !missing.is_nil() => {
-                        self.call(&missing, "call", Vec::new())?
+                    (None, Some(if_none)) if name != "find_index" && !if_none.is_nil() => {
+                        self.call(&if_none, "call", Vec::new())?
                     }
                     (None, _) => Value::Nil,
                 }

@@ -76,24 +76,25 @@ impl Interpreter {
                     Some(_) => 0,
                 };
                 let index = Cell::new(start);
-                let counting = Value::native_block(move |interpreter, mut values| {
+                let counting_block = Value::native_block(move |interpreter, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
                     let position = index.get();
                     index.set(position + 1);
                     interpreter.yield_to(&block, vec![value, Value::Int(position)])
                 });
-                let result = self.call_any(&receiver, &method, Args::with_block(call_args, counting))?;
+                let result =
+                    self.call_any(&receiver, &method, Args::with_block(call_args, counting_block))?;
                 if is_lazy { self.create_lazy_enumerator(&result)? } else { result }
             }
             "with_object" | "each_with_object" => {
                 let block = self.block_arg(args)?;
                 let memo = self.arg(args, 0)?;
                 let passed_memo = memo.clone();
-                let passing = Value::native_block(move |interpreter, mut values| {
+                let passing_block = Value::native_block(move |interpreter, mut values| {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
                     interpreter.yield_to(&block, vec![value, passed_memo.clone()])
                 });
-                self.call_any(&receiver, &method, Args::with_block(call_args, passing))?;
+                self.call_any(&receiver, &method, Args::with_block(call_args, passing_block))?;
                 memo
             }
             "next" | "peek" => {

@@ -182,8 +182,8 @@ impl Interpreter {
         // Keywords are the last value of `args`. Some methods take them in addition to their positional
         // arguments.
         let has_keywords = args.has_keywords && count > min && names::KEYWORD_METHODS.contains(&name);
-        let positional = count - usize::from(has_keywords);
-        if positional >= min && max.is_none_or(|max| positional <= max) {
+        let positional_count = count - usize::from(has_keywords);
+        if positional_count >= min && max.is_none_or(|max| positional_count <= max) {
             return Ok(());
         }
         let expected = match max {

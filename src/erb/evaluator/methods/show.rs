@@ -324,11 +324,11 @@ pub(crate) fn inspect_str(text: &str, is_binary: bool) -> String {
 /// 13 except noncharacters, line and paragraph separators, and control characters other than U+0085.
 pub(super) fn is_printable(character: char) -> bool {
     #[expect(clippy::expect_used, reason = "the pattern is a constant")]
-    static PRINTABLE: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
+    static PRINTABLE_CHARACTER: LazyLock<fancy_regex::Regex> = LazyLock::new(|| {
         fancy_regex::Regex::new(r"\A[\p{Age=13.0}--\p{Cc}\p{Zl}\p{Zp}\p{Noncharacter_Code_Point}]\z")
             .expect("a valid pattern")
     });
-    character == '\u{85}' || PRINTABLE.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
+    character == '\u{85}' || PRINTABLE_CHARACTER.is_match(character.encode_utf8(&mut [0; 4])).unwrap_or(false)
 }
 
 /// Returns a symbol as `inspect` shows it.
@@ -355,8 +355,8 @@ pub(crate) fn float_to_s(float: f64) -> String {
     let shortest = format!("{float:e}");
     let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
     // If two texts are equally short and equally near, Ruby takes the one with the even last digit.
-    let even = format!("{float:.*e}", digits - 1);
-    let scientific = if even.parse() == Ok(float) { even } else { shortest };
+    let even_text = format!("{float:.*e}", digits - 1);
+    let scientific = if even_text.parse() == Ok(float) { even_text } else { shortest };
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if exponent >= -4 && exponent < 15.max(digits as i32 - 1) {

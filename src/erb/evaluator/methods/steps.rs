@@ -32,13 +32,13 @@ impl Interpreter {
 
     /// Implements `step` of integers and floats.
     pub(super) fn step_number(&mut self, receiver: &Value, args: &Args) -> EvalResult<Value> {
-        let positional = args.positional();
-        let mut limit = positional.first().cloned().unwrap_or(Value::Nil);
-        let mut step = positional.get(1).cloned().unwrap_or(Value::Int(1));
+        let positional_args = args.positional();
+        let mut limit = positional_args.first().cloned().unwrap_or(Value::Nil);
+        let mut step = positional_args.get(1).cloned().unwrap_or(Value::Int(1));
         if let Some(options) = args.options() {
             let (limit_option, step_option) = (options.get_symbol("to"), options.get_symbol("by"));
-            if limit_option.is_some() && !positional.is_empty()
-                || step_option.is_some() && positional.len() > 1
+            if limit_option.is_some() && !positional_args.is_empty()
+                || step_option.is_some() && positional_args.len() > 1
             {
                 return self.raise_argument_error("step is given twice");
             }

@@ -235,13 +235,13 @@ impl Interpreter {
                 if pad.is_empty() {
                     return self.raise_argument_error("zero width padding");
                 }
-                let missing = width.saturating_sub(text.chars().count() as i64).max(0) as usize;
-                self.use_scratch(missing.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
+                let padding = width.saturating_sub(text.chars().count() as i64).max(0) as usize;
+                self.use_scratch(padding.saturating_mul(pad.chars().map(char::len_utf8).max().unwrap_or(1)))?;
                 let fill = |count: usize| pad.chars().cycle().take(count).collect::<String>();
                 Value::str(match name {
-                    "ljust" => text + &fill(missing),
-                    "rjust" => fill(missing) + &text,
-                    _ => fill(missing / 2) + &text + &fill(missing - missing / 2),
+                    "ljust" => text + &fill(padding),
+                    "rjust" => fill(padding) + &text,
+                    _ => fill(padding / 2) + &text + &fill(padding - padding / 2),
                 })
             }
             "succ" | "next" => {

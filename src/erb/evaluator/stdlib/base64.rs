@@ -109,8 +109,8 @@ pub(crate) fn call_class_method(
                 })
                 .collect();
             // Missing padding is added.
-            let missing = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
-            match STANDARD.decode([&standard[..], &b"==="[..missing]].concat()) {
+            let missing_padding = if standard.ends_with(b"=") { 0 } else { (4 - standard.len() % 4) % 4 };
+            match STANDARD.decode([&standard[..], &b"==="[..missing_padding]].concat()) {
                 Ok(bytes) => binary_string(&bytes),
                 Err(_) => return interpreter.raise_argument_error("invalid base64"),
             }

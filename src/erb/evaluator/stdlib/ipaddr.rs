@@ -366,7 +366,7 @@ pub(crate) fn call_class_method(
     if name != "new" {
         return Ok(None);
     }
-    interpreter.arity(args, 0, 2)?;
+    interpreter.check_arg_count(args, 0, 2)?;
     let value = args.get(0).cloned().unwrap_or_else(|| Value::str("::"));
     let family = match args.get(1) {
         None | Some(Value::Int(0)) => None,

@@ -145,13 +145,13 @@ impl Hash for StrKey<'_> {
 impl indexmap::Equivalent<Key> for StrKey<'_> {
     fn equivalent(&self, key: &Key) -> bool {
         match &key.0 {
-            Value::Str(text) => same_text(text, self.text, self.is_binary),
+            Value::Str(text) => is_same_text(text, self.text, self.is_binary),
             _ => false,
         }
     }
 }
 
-fn same_text(string: &RString, text: &str, is_binary: bool) -> bool {
+fn is_same_text(string: &RString, text: &str, is_binary: bool) -> bool {
     *string.get() == text && (string.is_binary.get() == is_binary || text.is_ascii())
 }
 
@@ -168,11 +168,11 @@ impl Hash for Key {
 
 /// The levels of nested values that a hash code covers. It also ends the recursion into values that contain
 /// themselves.
-const HASH_DEPTH: u32 = 32;
+const MAX_HASH_DEPTH: u32 = 32;
 
 /// Hashes a value so that values that are equal as keys in Ruby (`eql?`) have the same hash.
 fn hash_value<H: Hasher>(value: &Value, state: &mut H, depth: u32) {
-    if depth > HASH_DEPTH {
+    if depth > MAX_HASH_DEPTH {
         return;
     }
     meter::step_or_unwind(1);
@@ -262,7 +262,7 @@ pub(crate) fn eql(a: &Value, b: &Value, depth: u32) -> bool {
     }
     meter::step_or_unwind(1);
     match (a, b) {
-        (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || same_text(a, &b.get(), b.is_binary.get()),
+        (Value::Str(a), Value::Str(b)) => Rc::ptr_eq(a, b) || is_same_text(a, &b.get(), b.is_binary.get()),
         (Value::Array(a), Value::Array(b)) => {
             if Rc::ptr_eq(a, b) {
                 return true;

@@ -437,12 +437,12 @@ fn general_form(magnitude: f64, precision: usize, conversion: char, keeps_zeros:
 /// Appends a text padded with spaces to the width.
 fn push_padded(out: &mut String, directive: &Directive, text: &str) {
     let width = directive.width.unwrap_or(0);
-    let missing = width.saturating_sub(text.chars().count());
+    let padding = width.saturating_sub(text.chars().count());
     if directive.has_minus {
         out.push_str(text);
-        out.extend(std::iter::repeat_n(' ', missing));
+        out.extend(std::iter::repeat_n(' ', padding));
     } else {
-        out.extend(std::iter::repeat_n(' ', missing));
+        out.extend(std::iter::repeat_n(' ', padding));
         out.push_str(text);
     }
 }

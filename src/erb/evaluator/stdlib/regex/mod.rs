@@ -130,12 +130,12 @@ impl Regex {
 
     /// Returns the letters of the options that are on, and of those that are off.
     fn flags(&self) -> (String, String) {
-        let mut enabled = String::new();
-        let mut disabled = String::new();
+        let mut enabled_letters = String::new();
+        let mut disabled_letters = String::new();
         for (bit, letter) in [(4, 'm'), (1, 'i'), (2, 'x')] {
-            if self.options & bit != 0 { enabled.push(letter) } else { disabled.push(letter) }
+            if self.options & bit != 0 { enabled_letters.push(letter) } else { disabled_letters.push(letter) }
         }
-        (enabled, disabled)
+        (enabled_letters, disabled_letters)
     }
 
     /// Returns the form of `to_s`, which can be part of another expression.
@@ -144,9 +144,10 @@ impl Regex {
         if let Some(inner) = self.group_with_options() {
             return inner.to_s();
         }
-        let (enabled, disabled) = self.flags();
-        let disabled = if disabled.is_empty() { disabled } else { format!("-{disabled}") };
-        format!("(?{enabled}{disabled}:{})", self.escaped_source(false))
+        let (enabled_letters, disabled_letters) = self.flags();
+        let disabled_letters =
+            if disabled_letters.is_empty() { disabled_letters } else { format!("-{disabled_letters}") };
+        format!("(?{enabled_letters}{disabled_letters}:{})", self.escaped_source(false))
     }
 
     /// Returns the form of `inspect`, which is a literal.

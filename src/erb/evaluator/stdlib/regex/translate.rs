@@ -88,8 +88,8 @@ pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, St
             translator.translate_token(character)?
         }
     }
-    let open: usize = translator.scopes.iter().map(|scope| scope.inline_group_count).sum();
-    translator.out.push_str(&")".repeat(open));
+    let open_group_count: usize = translator.scopes.iter().map(|scope| scope.inline_group_count).sum();
+    translator.out.push_str(&")".repeat(open_group_count));
     if translator.ignores_case && source.chars().any(folds_to_several) {
         return Err("a character that equals several ones in another case".into());
     }

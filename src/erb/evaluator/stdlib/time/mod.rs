@@ -239,12 +239,12 @@ fn utc_from_parts(interpreter: &mut Interpreter, args: &Args) -> EvalResult<Offs
         .zip(u8::try_from(month).ok().and_then(|month| Month::try_from(month).ok()))
         .and_then(|(year, month)| Date::from_calendar_date(year, month, 1).ok());
     let date_time = date.and_then(|date| {
-        let elapsed = Duration::days(day - 1)
+        let duration = Duration::days(day - 1)
             + Duration::hours(hour)
             + Duration::minutes(minute)
             + Duration::seconds(second)
             + Duration::microseconds(micros);
-        date.midnight().assume_utc().checked_add(elapsed)
+        date.midnight().assume_utc().checked_add(duration)
     });
     date_time.ok_or_else(|| interpreter.unsupported_error("Time.utc with these numbers"))
 }

@@ -13,7 +13,8 @@ use yaml::syntax_tree::{self, NodeId, RawContent, SyntaxTree};
 struct LoadRules {
     allows_symbols: bool,
     allows_aliases: bool,
-    /// Times and dates. If they are permitted, they are reported as unsupported.
+    /// True if times and dates are permitted. They are then reported as unsupported, and otherwise raise
+    /// `Psych::DisallowedClass`.
     allows_times: bool,
     symbolizes_names: bool,
 }
