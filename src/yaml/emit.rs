@@ -194,20 +194,20 @@ impl Emitter {
     fn write_plain_folded(&mut self, text: &str, folds: bool) {
         self.write_space(true);
         if folds && self.column + text.len() > LINE_COLUMNS {
-            let mut after_space = false;
+            let mut follows_space = false;
             let mut rest = text.chars().peekable();
             while let Some(character) = rest.next() {
                 if character == ' ' {
-                    if !after_space && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
+                    if !follows_space && self.column > LINE_COLUMNS && rest.peek() != Some(&' ') {
                         self.start_line();
                     } else {
                         self.push(' ');
                     }
-                    after_space = true;
+                    follows_space = true;
                 } else {
                     self.push(character);
                     self.has_only_indicators = false;
-                    after_space = false;
+                    follows_space = false;
                 }
             }
         } else {
@@ -221,15 +221,15 @@ impl Emitter {
     /// [`LINE_COLUMNS`].
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("'", true, false);
-        let mut after_space = false;
-        let mut after_break = false;
+        let mut follows_space = false;
+        let mut follows_break = false;
         let mut rest = text.chars().peekable();
         let mut is_first = true;
         while let Some(character) = rest.next() {
             if character == ' ' {
                 let is_inner = !is_first && rest.peek().is_some();
                 if folds
-                    && !after_space
+                    && !follows_space
                     && self.column > LINE_COLUMNS
                     && is_inner
                     && rest.peek() != Some(&' ')
@@ -238,16 +238,16 @@ impl Emitter {
                 } else {
                     self.push(' ');
                 }
-                after_space = true;
+                follows_space = true;
             } else if is_break(character) {
-                if !after_break && character == '\n' {
+                if !follows_break && character == '\n' {
                     self.write_line_break();
                 }
                 self.push_break(character);
                 self.has_only_indicators = true;
-                after_break = true;
+                follows_break = true;
             } else {
-                if after_break {
+                if follows_break {
                     self.start_line();
                 }
                 if character == '\'' {
@@ -255,8 +255,8 @@ impl Emitter {
                 }
                 self.push(character);
                 self.has_only_indicators = false;
-                after_space = false;
-                after_break = false;
+                follows_space = false;
+                follows_break = false;
             }
             is_first = false;
         }
@@ -269,7 +269,7 @@ impl Emitter {
         self.write_indicator("\"", true, false);
         // Upstream escapes every character of a string that starts with a byte order mark.
         let escapes_all = text.starts_with('\u{feff}');
-        let mut after_space = false;
+        let mut follows_space = false;
         let mut rest = text.chars().peekable();
         let mut is_first = true;
         while let Some(character) = rest.next() {
@@ -279,9 +279,10 @@ impl Emitter {
                 || matches!(character, '"' | '\\')
             {
                 self.write_escaped(character);
-                after_space = false;
+                follows_space = false;
             } else if character == ' ' {
-                if folds && !after_space && self.column > LINE_COLUMNS && !is_first && rest.peek().is_some() {
+                if folds && !follows_space && self.column > LINE_COLUMNS && !is_first && rest.peek().is_some()
+                {
                     self.start_line();
                     if rest.peek() == Some(&' ') {
                         self.push('\\');
@@ -289,10 +290,10 @@ impl Emitter {
                 } else {
                     self.push(' ');
                 }
-                after_space = true;
+                follows_space = true;
             } else {
                 self.push(character);
-                after_space = false;
+                follows_space = false;
             }
             is_first = false;
         }

@@ -112,17 +112,17 @@ fn compare_naturally(a: &str, b: &str) -> Ordering {
         (false, false) => {}
     }
     // A zero inside a number counts as a digit, but a leading zero does not.
-    let inside_number = (p == '0' || q == '0')
+    let is_inside_number = (p == '0' || q == '0')
         && prefix.chars().rev().take_while(|digit| digit.is_numeric()).any(|digit| digit != '0');
-    let (value_x, length_x) = digits(x, inside_number);
-    let (value_y, length_y) = digits(y, inside_number);
+    let (value_x, length_x) = digits(x, is_inside_number);
+    let (value_y, length_y) = digits(y, is_inside_number);
     value_x.cmp(&value_y).then(length_x.cmp(&length_y)).then(p.cmp(&q))
 }
 
 /// Returns the value and the number of the digits at the start of `text`. Inside a number, the value gets a
 /// leading 1, so that zeros at the start count.
-fn digits(text: &str, inside_number: bool) -> (i64, usize) {
-    let mut value = i64::from(inside_number);
+fn digits(text: &str, is_inside_number: bool) -> (i64, usize) {
+    let mut value = i64::from(is_inside_number);
     let mut length = 0;
     for digit in text.chars().take_while(|character| character.is_numeric()) {
         let digit = i64::from(u32::from(digit)) - i64::from(u32::from('0'));

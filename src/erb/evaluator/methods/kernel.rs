@@ -280,7 +280,7 @@ impl Interpreter {
             },
             "URI" => {
                 let value = self.arg(args, 0)?;
-                stdlib::uri::convert(self, &value)?
+                stdlib::uri::convert_to_uri(self, &value)?
             }
             "catch" => {
                 let tag = match args.get(0) {

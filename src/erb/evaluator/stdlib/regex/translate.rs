@@ -98,7 +98,8 @@ pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, St
 }
 
 impl<'s> Translator<'s> {
-    fn scope(&mut self) -> &mut Scope {
+    /// Returns the scope of the innermost group that is open.
+    fn current_scope(&mut self) -> &mut Scope {
         if self.scopes.is_empty() {
             self.scopes.push(Scope::default());
         }
@@ -116,7 +117,7 @@ impl<'s> Translator<'s> {
 
     /// Translates a token outside character classes.
     fn translate_token(&mut self, character: char) -> Result<(), String> {
-        let Scope { is_extended, looks_behind, .. } = *self.scope();
+        let Scope { is_extended, looks_behind, .. } = *self.current_scope();
         if is_extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
             if character == '#' {
                 let _ = self.characters.by_ref().find(|comment| *comment == '\n');
@@ -191,12 +192,12 @@ impl<'s> Translator<'s> {
             '[' => self.open_class(),
             '(' => self.open_group(rest),
             ')' => {
-                let inner = if self.scopes.len() > 1 {
+                let inline_group_count = if self.scopes.len() > 1 {
                     self.scopes.pop().map(|scope| scope.inline_group_count)
                 } else {
                     None
                 };
-                self.out.push_str(&")".repeat(1 + inner.unwrap_or(0)));
+                self.out.push_str(&")".repeat(1 + inline_group_count.unwrap_or(0)));
                 Ok(())
             }
             // There is no line after the last line break, so `^` does not match there.
@@ -227,7 +228,8 @@ impl<'s> Translator<'s> {
 
     /// Translates a token inside a character class.
     fn translate_class_token(&mut self, character: char) -> Result<(), String> {
-        self.has_wide_class |= self.scope().ignores_case && (character == '[' || !character.is_ascii());
+        self.has_wide_class |=
+            self.current_scope().ignores_case && (character == '[' || !character.is_ascii());
         match character {
             '\\' => return self.translate_escape(),
             '[' if self.peek() == Some(':') => {
@@ -238,7 +240,7 @@ impl<'s> Translator<'s> {
                 self.skip(name.len() + 3);
                 self.out.push_str(&translate_posix_class(name)?);
             }
-            '[' if self.scope().ignores_case => {
+            '[' if self.current_scope().ignores_case => {
                 return Err("a character class in a character class that ignores case".into());
             }
             '[' => return self.open_class(),
@@ -270,7 +272,7 @@ impl<'s> Translator<'s> {
 
     /// Translates the start of a group. `rest` is the text after the parenthesis.
     fn open_group(&mut self, rest: &'s str) -> Result<(), String> {
-        let mut scope = Scope { inline_group_count: 0, ..*self.scope() };
+        let mut scope = Scope { inline_group_count: 0, ..*self.current_scope() };
         let Some(kind) = rest.strip_prefix('?') else {
             if rest.starts_with(['*', '+']) {
                 return Err("a group that begins with a quantifier".into());
@@ -307,7 +309,8 @@ impl<'s> Translator<'s> {
                 self.scopes.push(scope);
             } else {
                 // `(?i)` opens a group that ends with the enclosing one, even after a `|`.
-                *self.scope() = Scope { inline_group_count: self.scope().inline_group_count + 1, ..scope };
+                *self.current_scope() =
+                    Scope { inline_group_count: self.current_scope().inline_group_count + 1, ..scope };
             }
             return Ok(());
         }
@@ -340,7 +343,7 @@ impl<'s> Translator<'s> {
     /// Translates the rest of an escape, after its backslash.
     fn translate_escape(&mut self) -> Result<(), String> {
         let in_class = self.class_depth > 0;
-        let ignores_case = self.scope().ignores_case;
+        let ignores_case = self.current_scope().ignores_case;
         let starts_wide = matches!(self.peek(), Some('p' | 'P')) || in_class && self.peek() == Some('u');
         self.has_wide_class |= ignores_case && starts_wide;
         match self.characters.next() {
@@ -386,7 +389,7 @@ impl<'s> Translator<'s> {
             Some('e') => self.out.push_str("\\x1b"),
             Some('b') if in_class => self.out.push_str("\\x08"),
             Some('R') if !in_class => {
-                if self.scope().looks_behind {
+                if self.current_scope().looks_behind {
                     return Err("a look-behind of variable length".into());
                 }
                 self.out.push_str("(?>\\r\\n|[\\n\\v\\f\\r\\u{85}\\u{2028}\\u{2029}])")

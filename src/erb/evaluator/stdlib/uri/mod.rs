@@ -25,7 +25,7 @@ enum Kind {
     Https,
     Ldap,
     File,
-    /// A class that is not supported.
+    /// A class of Ruby that is not supported.
     Other,
 }
 
@@ -60,7 +60,7 @@ impl Kind {
         }
     }
 
-    fn class(self) -> &'static str {
+    fn class_name(self) -> &'static str {
         match self {
             Kind::Http => "URI::HTTP",
             Kind::Https => "URI::HTTPS",
@@ -160,7 +160,7 @@ impl Uri {
 
     /// Returns true if both are the same URI (`==`).
     pub(crate) fn is_same(&self, other: &Uri) -> bool {
-        let normal = |uri: &Uri| {
+        let normalized_components = |uri: &Uri| {
             let mut uri = uri.clone();
             // For LDAP, Ruby compares the path as it was before normalization.
             let path = uri.path.clone();
@@ -170,7 +170,7 @@ impl Uri {
             }
             uri.components()
         };
-        self.kind == other.kind && normal(self) == normal(other)
+        self.kind == other.kind && normalized_components(self) == normalized_components(other)
     }
 
     /// Returns true if both have the same parts (`eql?`).
@@ -216,7 +216,7 @@ impl fmt::Display for Uri {
 }
 
 fn create_uri(interpreter: &mut Interpreter, uri: Uri) -> Value {
-    let class = interpreter.load_class(uri.kind.class());
+    let class = interpreter.load_class(uri.kind.class_name());
     interpreter.create_object(class, Data::Uri(uri))
 }
 
@@ -266,7 +266,7 @@ fn uri_of(value: &Value) -> Option<Uri> {
 }
 
 /// Returns a URI, or a string parsed as one. Another value raises `ArgumentError`.
-pub(crate) fn convert(interpreter: &mut Interpreter, value: &Value) -> EvalResult<Value> {
+pub(crate) fn convert_to_uri(interpreter: &mut Interpreter, value: &Value) -> EvalResult<Value> {
     if uri_of(value).is_some() {
         return Ok(value.clone());
     }
@@ -280,11 +280,11 @@ pub(crate) fn convert(interpreter: &mut Interpreter, value: &Value) -> EvalResul
 
 /// Implements `base + reference`.
 fn merge_uris(interpreter: &mut Interpreter, base: &Value, reference: &Value) -> EvalResult<Value> {
-    let reference = convert(interpreter, reference)?;
-    let (Some(base), Some(relative)) = (uri_of(base), uri_of(&reference)) else {
+    let reference = convert_to_uri(interpreter, reference)?;
+    let (Some(base), Some(relative_uri)) = (uri_of(base), uri_of(&reference)) else {
         return Err(interpreter.unsupported_error("URI#merge of these values"));
     };
-    if relative.scheme.is_some() {
+    if relative_uri.scheme.is_some() {
         return Ok(reference);
     }
     if base.scheme.is_none() {
@@ -293,7 +293,7 @@ fn merge_uris(interpreter: &mut Interpreter, base: &Value, reference: &Value) ->
     if base.kind == Kind::Ldap {
         return Err(interpreter.unsupported_error("URI::LDAP#merge"));
     }
-    match merge::merge(&base, &relative) {
+    match merge::merge(&base, &relative_uri) {
         Ok(uri) => Ok(create_uri(interpreter, uri)),
         Err(message) => Err(interpreter.ruby_error(INVALID_URI, message)),
     }
@@ -397,7 +397,7 @@ pub(crate) fn call_class_method(
                     interpreter.ruby_error(INVALID_URI, format!("bad URI(is not URI?): {value_text}"))
                 );
             }
-            convert(interpreter, &value)?
+            convert_to_uri(interpreter, &value)?
         }
         "encode_www_form_component" | "encode_uri_component" => {
             let value = interpreter.arg(args, 0)?;
@@ -427,7 +427,7 @@ pub(crate) fn call_class_method(
         }
         "join" => {
             let first = args.get(0).cloned().unwrap_or(Value::Nil);
-            let mut base = convert(interpreter, &first)?;
+            let mut base = convert_to_uri(interpreter, &first)?;
             for part in args.list.iter().skip(1) {
                 base = merge_uris(interpreter, &base, part)?;
             }

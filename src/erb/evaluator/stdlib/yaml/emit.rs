@@ -377,20 +377,20 @@ impl Emitter {
             self.put(' ');
         }
         let characters: Vec<char> = text.chars().collect();
-        let mut after_space = false;
+        let mut follows_space = false;
         for (index, &character) in characters.iter().enumerate() {
             if character == ' ' {
                 let is_next_blank = characters.get(index + 1) == Some(&' ');
-                if folds && !after_space && self.column > LINE_COLUMNS && !is_next_blank {
+                if folds && !follows_space && self.column > LINE_COLUMNS && !is_next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
                 }
-                after_space = true;
+                follows_space = true;
             } else {
                 self.put(character);
                 self.has_only_indicators = false;
-                after_space = false;
+                follows_space = false;
             }
         }
         self.has_space_before = false;
@@ -400,26 +400,26 @@ impl Emitter {
     fn write_single_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("'", true, false);
         let characters: Vec<char> = text.chars().collect();
-        let (mut after_space, mut after_break) = (false, false);
+        let (mut follows_space, mut follows_break) = (false, false);
         for (index, &character) in characters.iter().enumerate() {
             let is_inside = index > 0 && index + 1 < characters.len();
             if character == ' ' {
                 let is_next_blank = characters.get(index + 1) == Some(&' ');
-                if folds && !after_space && self.column > LINE_COLUMNS && is_inside && !is_next_blank {
+                if folds && !follows_space && self.column > LINE_COLUMNS && is_inside && !is_next_blank {
                     self.write_indent();
                 } else {
                     self.put(character);
                 }
-                after_space = true;
+                follows_space = true;
             } else if is_break(character) {
-                if !after_break && character == '\n' {
+                if !follows_break && character == '\n' {
                     self.write_line_break();
                 }
                 self.write_break(character);
                 self.has_only_indicators = true;
-                after_break = true;
+                follows_break = true;
             } else {
-                if after_break {
+                if follows_break {
                     self.write_indent();
                 }
                 if character == '\'' {
@@ -427,11 +427,11 @@ impl Emitter {
                 }
                 self.put(character);
                 self.has_only_indicators = false;
-                after_space = false;
-                after_break = false;
+                follows_space = false;
+                follows_break = false;
             }
         }
-        if after_break {
+        if follows_break {
             self.write_indent();
         }
         self.write_indicator("'", false, false);
@@ -442,16 +442,16 @@ impl Emitter {
     fn write_double_quoted(&mut self, text: &str, folds: bool) {
         self.write_indicator("\"", true, false);
         let characters: Vec<char> = text.chars().collect();
-        let mut after_space = false;
+        let mut follows_space = false;
         for (index, &character) in characters.iter().enumerate() {
             let is_inside = index > 0 && index + 1 < characters.len();
             if !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
                 let escape_sequence = escape(character);
                 self.column += escape_sequence.chars().count();
                 self.out.push_str(&escape_sequence);
-                after_space = false;
+                follows_space = false;
             } else if character == ' ' {
-                if folds && !after_space && self.column > LINE_COLUMNS && is_inside {
+                if folds && !follows_space && self.column > LINE_COLUMNS && is_inside {
                     self.write_indent();
                     if characters.get(index + 1) == Some(&' ') {
                         self.put('\\');
@@ -459,10 +459,10 @@ impl Emitter {
                 } else {
                     self.put(character);
                 }
-                after_space = true;
+                follows_space = true;
             } else {
                 self.put(character);
-                after_space = false;
+                follows_space = false;
             }
         }
         self.write_indicator("\"", false, false);
@@ -489,19 +489,19 @@ impl Emitter {
         self.write_line_break();
         self.has_only_indicators = true;
         self.has_space_before = true;
-        let mut after_break = true;
+        let mut follows_break = true;
         for character in characters {
             if is_break(character) {
                 self.write_break(character);
                 self.has_only_indicators = true;
-                after_break = true;
+                follows_break = true;
             } else {
-                if after_break {
+                if follows_break {
                     self.write_indent();
                 }
                 self.put(character);
                 self.has_only_indicators = false;
-                after_break = false;
+                follows_break = false;
             }
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn resolve(text: &str) -> PlainValue<'_> {
         return PlainValue::Symbol(unquoted_name.unwrap_or(name));
     }
     if is_base_60(text) {
-        return base_60(text);
+        return parse_base_60(text);
     }
     let digits: String = text.chars().filter(|character| !matches!(character, '_' | ',')).collect();
     if is_float(text) {
@@ -61,12 +61,12 @@ pub(super) fn resolve(text: &str) -> PlainValue<'_> {
         return decimal.parse().map_or(PlainValue::Text, PlainValue::Float);
     }
     if is_integer(text) {
-        return integer(&digits).map_or(PlainValue::Text, PlainValue::Int);
+        return parse_integer(&digits).map_or(PlainValue::Text, PlainValue::Int);
     }
     PlainValue::Text
 }
 
-fn integer(digits: &str) -> Option<BigInt> {
+fn parse_integer(digits: &str) -> Option<BigInt> {
     let unsigned = digits.strip_prefix(['-', '+']).unwrap_or(digits);
     let (radix, rest) = match unsigned.strip_prefix('0') {
         Some(rest) => match rest.as_bytes().first() {
@@ -82,7 +82,7 @@ fn integer(digits: &str) -> Option<BigInt> {
 }
 
 /// Reads a number in base 60. As in Psych, the first part counts 3600 even if there are only two parts.
-fn base_60(text: &str) -> PlainValue<'static> {
+fn parse_base_60(text: &str) -> PlainValue<'static> {
     let parts = text.split(':').map(|part| part.replace('_', ""));
     let weights = [3600.0, 60.0, 1.0];
     let total: f64 =
@@ -126,7 +126,7 @@ fn starts_like_text(text: &str) -> bool {
 }
 
 /// Splits a number of `min` to `max` digits off the start of a text.
-fn digits(text: &str, min: usize, max: usize) -> Option<(u32, &str)> {
+fn split_digits(text: &str, min: usize, max: usize) -> Option<(u32, &str)> {
     let count = text.bytes().take_while(u8::is_ascii_digit).count().min(max);
     if count < min {
         return None;
@@ -135,38 +135,38 @@ fn digits(text: &str, min: usize, max: usize) -> Option<(u32, &str)> {
 }
 
 fn is_date(text: &str) -> bool {
-    let parts = || {
-        let (year, rest) = digits(text, 4, 4)?;
-        let (month, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
-        let (day, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+    let parse_parts = || {
+        let (year, rest) = split_digits(text, 4, 4)?;
+        let (month, rest) = split_digits(rest.strip_prefix('-')?, 1, 2)?;
+        let (day, rest) = split_digits(rest.strip_prefix('-')?, 1, 2)?;
         (rest.is_empty()).then_some((year, month, day))
     };
-    let Some((year, month, day)) = parts() else { return false };
+    let Some((year, month, day)) = parse_parts() else { return false };
     let is_leap_year = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let last = match month {
+    let last_day = match month {
         2 => 28 + u32::from(is_leap_year),
         4 | 6 | 9 | 11 => 30,
         1..=12 => 31,
         _ => return false,
     };
-    (1..=last).contains(&day)
+    (1..=last_day).contains(&day)
 }
 
 /// Returns true for a date with a time that Psych converts to a Time (TIME of its ScalarScanner).
 fn is_time(text: &str) -> bool {
     let parse = || {
         let rest = text.strip_prefix('-').unwrap_or(text);
-        let (_, rest) = digits(rest, 4, 4)?;
-        let (_, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
-        let (_, rest) = digits(rest.strip_prefix('-')?, 1, 2)?;
+        let (_, rest) = split_digits(rest, 4, 4)?;
+        let (_, rest) = split_digits(rest.strip_prefix('-')?, 1, 2)?;
+        let (_, rest) = split_digits(rest.strip_prefix('-')?, 1, 2)?;
         let rest = match rest.strip_prefix(['T', 't']) {
             Some(rest) => rest,
             None if rest.starts_with(char::is_whitespace) => rest.trim_start(),
             None => return None,
         };
-        let (_, rest) = digits(rest, 1, 2)?;
-        let (_, rest) = digits(rest.strip_prefix(':')?, 2, 2)?;
-        let (_, rest) = digits(rest.strip_prefix(':')?, 2, 2)?;
+        let (_, rest) = split_digits(rest, 1, 2)?;
+        let (_, rest) = split_digits(rest.strip_prefix(':')?, 2, 2)?;
+        let (_, rest) = split_digits(rest.strip_prefix(':')?, 2, 2)?;
         let rest = match rest.strip_prefix('.') {
             Some(rest) => rest.trim_start_matches(|c: char| c.is_ascii_digit()),
             None => rest,
@@ -178,9 +178,9 @@ fn is_time(text: &str) -> bool {
         if rest == "Z" {
             return Some(());
         }
-        let (_, rest) = digits(rest.strip_prefix(['-', '+'])?, 1, 2)?;
+        let (_, rest) = split_digits(rest.strip_prefix(['-', '+'])?, 1, 2)?;
         let rest = rest.strip_prefix(':').unwrap_or(rest);
-        (rest.is_empty() || digits(rest, 2, 2).is_some_and(|(_, rest)| rest.is_empty())).then_some(())
+        (rest.is_empty() || split_digits(rest, 2, 2).is_some_and(|(_, rest)| rest.is_empty())).then_some(())
     };
     parse().is_some()
 }
@@ -244,13 +244,13 @@ fn is_integer(text: &str) -> bool {
     if let Some(octal) = unsigned.strip_prefix('0') {
         return octal.is_empty() || are_all(octal, |c| matches!(c, '0'..='7'));
     }
-    let mut after_digit = false;
+    let mut follows_digit = false;
     for character in unsigned.chars() {
         match character {
-            '0'..='9' => after_digit = true,
-            '_' | ',' if after_digit => after_digit = false,
+            '0'..='9' => follows_digit = true,
+            '_' | ',' if follows_digit => follows_digit = false,
             _ => return false,
         }
     }
-    after_digit
+    follows_digit
 }
