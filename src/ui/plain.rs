@@ -81,10 +81,11 @@ impl Inner {
         match event {
             Event::StageStarted { id, parent, name, usual_duration } => {
                 let stage = state.tree.start(*id, *parent, name, *usual_duration);
-                let usual = usual_duration.filter(|usual| *usual >= LONG_STAGE);
-                let usual = usual
-                    .map_or_else(String::new, |usual| format!(" usually {}", base::text::duration(usual)));
-                self.print_stage_line(stage.depth, &format!("{} ...{usual}", stage.name));
+                let expectation = usual_duration
+                    .filter(|duration| *duration >= LONG_STAGE)
+                    .map(|duration| format!(" usually {}", base::text::duration(duration)))
+                    .unwrap_or_default();
+                self.print_stage_line(stage.depth, &format!("{} ...{expectation}", stage.name));
                 if !state.has_heartbeat_thread {
                     state.has_heartbeat_thread = true;
                     start_heartbeat_thread(self);

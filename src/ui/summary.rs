@@ -103,11 +103,11 @@ fn line(stage: &FinishedStage, failure_label: &str) -> Line {
     let time = base::text::duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
     let line = Styled::plain(format!("{time:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
-    let line = match stage.usual_duration.filter(|usual| *usual >= MIN_LISTED_DURATION) {
-        Some(usual) => {
-            let usual = format!("(usually {})", base::text::duration(usual))
+    let line = match stage.usual_duration.filter(|duration| *duration >= MIN_LISTED_DURATION) {
+        Some(duration) => {
+            let remark = format!("(usually {})", base::text::duration(duration))
                 .replace(' ', &NO_BREAK_SPACE.to_string());
-            line.and(" ").colored(Color::Dim, usual)
+            line.and(" ").colored(Color::Dim, remark)
         }
         None => line,
     };
@@ -135,12 +135,12 @@ mod tests {
             has_failed_later: false,
             skip_reason: None,
         };
-        let stage = |depth, name: &str, outcome, seconds, usual: Option<u64>| FinishedStage {
+        let stage = |depth, name: &str, outcome, seconds, usual_seconds: Option<u64>| FinishedStage {
             name: name.into(),
             depth,
             outcome,
             elapsed: Duration::from_secs(seconds),
-            usual_duration: usual.map(Duration::from_secs),
+            usual_duration: usual_seconds.map(Duration::from_secs),
         };
         let mut stages = vec![
             stage(0, "Validating", "done", 3, None),
