@@ -198,9 +198,9 @@ impl<'a> DeployRun<'a> {
                 Step::Delete(resource) if is_in_use(executor.state(), resource) => {
                     deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
                 }
-                other => {
+                step @ (Step::StopJobs(_) | Step::StopJobsIfPossible(_) | Step::Delete(_)) => {
                     if let Some(error) =
-                        self.deletion_run.take_step(other, reason, executor, &agent, &deploying)?
+                        self.deletion_run.take_step(step, reason, executor, &agent, &deploying)?
                     {
                         // The deploy itself succeeded, so a superseded resource that still exists is only a
                         // warning.
