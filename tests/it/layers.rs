@@ -1,18 +1,25 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
-//! only those before them. Also checks that the names on that page exist, in the files to which it attributes
-//! them, the values of its table of open calls, and the tests that `docs/conformance.md` names.
+//! only those before them. Also checks that the names on the pages for developers exist, in the files to which
+//! the pages attribute them, the values of the table of open calls, and the tests that `docs/conformance.md`
+//! names.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the page again: the graph of
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the pages again: the graph of
 //! crates, and the list of test modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use crate::support::is_updating;
 
-const DOCUMENT: &str = "docs/architecture.md";
+/// The map of the code, with the table of layers.
+const ARCHITECTURE: &str = "docs/architecture.md";
+/// The recipes for changes, with the list of test modules.
+const RECIPES: &str = "docs/recipes.md";
+/// The rules of state and journal, with the table of open calls.
+const JOURNAL: &str = "docs/journal.md";
+/// The pages about the code.
+const PAGES: [&str; 4] = [ARCHITECTURE, RECIPES, JOURNAL, "docs/glossary.md"];
 /// The page with the requirements and their tests.
 const REQUIREMENTS: &str = "docs/conformance.md";
 
@@ -47,8 +54,8 @@ fn read(path: impl AsRef<Path>) -> String {
 /// Returns the text between `<!-- name -->` and `<!-- /name -->`.
 fn section<'t>(document: &'t str, name: &str) -> &'t str {
     let (start, end) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
-    let (_, rest) = document.split_once(&start).unwrap_or_else(|| panic!("{DOCUMENT} has no '{start}'"));
-    rest.split_once(&end).unwrap_or_else(|| panic!("{DOCUMENT} has no '{end}'")).0
+    let (_, rest) = document.split_once(&start).unwrap_or_else(|| panic!("no '{start}' on the page"));
+    rest.split_once(&end).unwrap_or_else(|| panic!("no '{end}' on the page")).0
 }
 
 fn layers(document: &str) -> Vec<Layer> {
@@ -263,13 +270,13 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
 
 #[test]
 fn crates_and_modules_keep_the_order_of_the_table() {
-    let problems = violations(&members(), &layers(&read(DOCUMENT)));
-    assert!(problems.is_empty(), "see {DOCUMENT}:\n{}", problems.join("\n"));
+    let problems = violations(&members(), &layers(&read(ARCHITECTURE)));
+    assert!(problems.is_empty(), "see {ARCHITECTURE}:\n{}", problems.join("\n"));
 }
 
 #[test]
 fn crate_graph_is_up_to_date() {
-    let document = read(DOCUMENT);
+    let document = read(ARCHITECTURE);
     let members = members();
     let lines = layers(&document).into_iter().filter_map(|layer| {
         let member = members.iter().find(|member| member.name == layer.name)?;
@@ -277,20 +284,17 @@ fn crate_graph_is_up_to_date() {
         Some(format!("{} -> {}", layer.name, dependencies.join(" ")).trim_end().to_owned())
     });
     let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
-    assert_section("crates", &graph);
+    assert_section(ARCHITECTURE, "crates", &graph);
 }
 
-/// Fails if a generated section of the page is stale. Writes it first when updating.
-fn assert_section(name: &str, expected: &str) {
-    // Tests run in parallel, and several of them update the page.
-    static WRITING: Mutex<()> = Mutex::new(());
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-    let document = read(DOCUMENT);
+/// Fails if a generated section of a page is stale. Writes it first when updating.
+fn assert_section(path: &str, name: &str, expected: &str) {
+    let document = read(path);
     if is_updating() {
-        fs::write(root().join(DOCUMENT), document.replace(section(&document, name), expected)).unwrap();
+        fs::write(root().join(path), document.replace(section(&document, name), expected)).unwrap();
     }
     let hint = "run MONOPILE_UPDATE=1 cargo test --test it layers";
-    assert_eq!(section(&read(DOCUMENT), name), expected, "'{name}' in {DOCUMENT} is stale; {hint}");
+    assert_eq!(section(&read(path), name), expected, "'{name}' in {path} is stale; {hint}");
 }
 
 /// Returns the first sentence of a file's head (`//!`).
@@ -310,12 +314,13 @@ fn list_of_test_modules_is_up_to_date() {
         let file = if root().join(&folder).exists() { folder } else { format!("tests/it/{module}.rs") };
         format!("| `{module}` | {} |\n", summary(&read(file)))
     });
-    assert_section("tests", &format!("\n| module | subject |\n|---|---|\n{}", rows.collect::<String>()));
+    let table = format!("\n| module | subject |\n|---|---|\n{}", rows.collect::<String>());
+    assert_section(RECIPES, "tests", &table);
 }
 
 #[test]
 fn table_of_the_engine_has_every_module_in_order() {
-    let document = read(DOCUMENT);
+    let document = read(ARCHITECTURE);
     let rows =
         section(&document, "engine").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let layers = layers(&document);
@@ -335,7 +340,7 @@ fn variants(text: &str, name: &str) -> BTreeSet<String> {
 
 #[test]
 fn table_of_open_calls_has_the_values_of_each_type() {
-    let document = read(DOCUMENT);
+    let document = read(JOURNAL);
     let row = regex::Regex::new(r"(?m)^\| `(\w+)` in `(.+?)` \|.*\|(.*)\|$").unwrap();
     let rows: Vec<_> = row.captures_iter(section(&document, "open calls")).collect();
     assert!(!rows.is_empty());
@@ -369,7 +374,7 @@ fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bo
 }
 
 #[test]
-fn names_on_the_page_exist() {
+fn names_on_the_pages_exist() {
     let mut texts: Vec<String> = ["src", "tests", "benches"]
         .iter()
         .flat_map(|folder| {
@@ -381,18 +386,16 @@ fn names_on_the_page_exist() {
         .iter()
         .flat_map(|text| text.split(|character: char| !character.is_alphanumeric() && character != '_'));
     let words: BTreeSet<&str> = words.collect();
-    let page = read(DOCUMENT);
-    let unknown_names_of_page = unknown_names(&page, &words, &|path| root().join(path).exists());
-    assert!(
-        unknown_names_of_page.is_empty(),
-        "{DOCUMENT} names what does not exist:\n{}",
-        unknown_names_of_page.join("\n")
-    );
-    let misplaced = misplaced_names(&page, &|path| {
-        let bases = ["", "src", "src/engine"].into_iter();
-        bases.map(|base| root().join(base).join(path)).find_map(|path| fs::read_to_string(path).ok())
-    });
-    assert!(misplaced.is_empty(), "{DOCUMENT} names a wrong file:\n{}", misplaced.join("\n"));
+    for path in PAGES {
+        let page = read(path);
+        let unknown_names = unknown_names(&page, &words, &|path| root().join(path).exists());
+        assert!(unknown_names.is_empty(), "{path} names what does not exist:\n{}", unknown_names.join("\n"));
+        let misplaced_names = misplaced_names(&page, &|path| {
+            let bases = ["", "src", "src/engine"].into_iter();
+            bases.map(|base| root().join(base).join(path)).find_map(|path| fs::read_to_string(path).ok())
+        });
+        assert!(misplaced_names.is_empty(), "{path} names a wrong file:\n{}", misplaced_names.join("\n"));
+    }
 }
 
 /// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that are not in it.

@@ -388,7 +388,8 @@ fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
 }
 
 /// The pages of the book that only developers need.
-pub(super) const DEVELOPER_PAGES: [&str; 3] = ["architecture", "releases", "conformance"];
+pub(super) const DEVELOPER_PAGES: [&str; 6] =
+    ["architecture", "recipes", "journal", "glossary", "releases", "conformance"];
 
 /// Returns the error for `monopile help` with a word that names neither a command nor a page.
 fn no_page_error(word: &str, grammar: &Command) -> clap::Error {

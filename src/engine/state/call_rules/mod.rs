@@ -3,7 +3,7 @@
 //!
 //! The run that makes a call and the run that recovers it follow the same rules. `model.rs` explores every
 //! interleaving of two runs that use these functions. Even the simplest rule is a function, so that the tests
-//! can explore a wrong one in its place. The reasons are in `docs/architecture.md`, "Rules of the journal".
+//! can explore a wrong one in its place. The reasons are in `docs/journal.md`, "Rules of the journal".
 
 #[cfg(test)]
 mod explorer;

@@ -52,7 +52,7 @@ fn resized_resource_is_never_smaller_than_its_record() {
 }
 
 #[test]
-#[ignore = "millions of states: see docs/architecture.md"]
+#[ignore = "millions of states: see docs/journal.md"]
 fn explores_resizing_twice_in_a_directory_and_once_in_a_bucket() {
     check_resize(Setting::Directory, 3, ALL);
     check_resize(Setting::OneMachine, 2, ALL);
@@ -60,27 +60,27 @@ fn explores_resizing_twice_in_a_directory_and_once_in_a_bucket() {
 }
 
 #[test]
-#[ignore = "millions of states: see docs/architecture.md"]
+#[ignore = "millions of states: see docs/journal.md"]
 fn explores_three_calls_in_a_directory() {
     check(Setting::Directory, 3, ALL);
 }
 
 #[test]
-#[ignore = "millions of states: see docs/architecture.md"]
+#[ignore = "millions of states: see docs/journal.md"]
 fn explores_one_call_in_a_bucket() {
     check(Setting::OneMachine, 1, ALL);
     check(Setting::TwoMachines, 1, ALL);
 }
 
 #[test]
-#[ignore = "millions of states: see docs/architecture.md"]
+#[ignore = "millions of states: see docs/journal.md"]
 fn explores_two_calls_in_a_bucket() {
     check(Setting::OneMachine, 2, ALL);
     check(Setting::TwoMachines, 2, ALL);
 }
 
 #[test]
-#[ignore = "needs more than 6 GB of memory: see docs/architecture.md"]
+#[ignore = "needs more than 6 GB of memory: see docs/journal.md"]
 fn explores_three_calls_in_a_bucket() {
     check(Setting::OneMachine, 3, ALL);
     check(Setting::TwoMachines, 3, ALL);
@@ -251,7 +251,7 @@ fn every_planted_mistake_has_a_counterexample() {
 }
 
 #[test]
-#[ignore = "more than a hundred thousand states: see docs/architecture.md"]
+#[ignore = "more than a hundred thousand states: see docs/journal.md"]
 fn every_rare_planted_mistake_has_a_counterexample() {
     find(&rarer_mistakes());
 }
