@@ -134,7 +134,7 @@ pub(crate) struct Findings {
 
 impl Findings {
     /// Adds a figure and returns its index.
-    pub(crate) fn figure(&mut self, figure: Figure) -> usize {
+    pub(crate) fn add_figure(&mut self, figure: Figure) -> usize {
         self.figures.push(figure);
         self.figures.len() - 1
     }

@@ -165,8 +165,8 @@ impl Read for Image {
         }
         let count = buffer.len().min(self.ready.len());
         let rest = self.ready.len() - count;
-        for (to, from) in buffer.iter_mut().zip(self.ready.drain(rest..).rev()) {
-            *to = from;
+        for (target, byte) in buffer.iter_mut().zip(self.ready.drain(rest..).rev()) {
+            *target = byte;
         }
         self.remaining -= count as u64;
         Ok(count)

@@ -49,8 +49,8 @@ pub struct Options {
     list: bool,
 
     /// Measure only this row (repeatable)
-    #[arg(long, value_name = "NAME")]
-    only: Vec<String>,
+    #[arg(long = "only", value_name = "NAME")]
+    selected_rows: Vec<String>,
 
     /// Use a sixteenth of the sizes and few runs, to check that all rows work
     #[arg(long)]
@@ -76,7 +76,7 @@ pub struct Options {
 /// Settings that the rows share.
 pub struct Suite {
     /// True if sizes are a sixteenth of the full ones.
-    pub quick: bool,
+    pub is_quick: bool,
     runs: Option<usize>,
     /// The directory for results.
     pub out: PathBuf,
@@ -87,14 +87,14 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Returns the number of rounds for a measurement that needs `usual` runs for a steady median.
-    pub fn rounds(&self, usual: usize) -> usize {
-        self.runs.unwrap_or(if self.quick { usual.div_ceil(8) } else { usual })
+    /// Returns the number of rounds for a measurement that needs `full_rounds` runs for a steady median.
+    pub fn rounds(&self, full_rounds: usize) -> usize {
+        self.runs.unwrap_or(if self.is_quick { full_rounds.div_ceil(8) } else { full_rounds })
     }
 
     /// Returns the size to measure, reduced by `--quick`.
     pub fn size(&self, full: u64) -> u64 {
-        if self.quick { full / 16 } else { full }
+        if self.is_quick { full / 16 } else { full }
     }
 }
 
@@ -110,21 +110,23 @@ fn main() -> ExitCode {
         ROWS.iter().for_each(|row| println!("{:<14}{}", row.name, row.work));
         return ExitCode::SUCCESS;
     }
-    if let Some(unknown) = options.only.iter().find(|name| ROWS.iter().all(|row| row.name != **name)) {
+    if let Some(unknown) = options.selected_rows.iter().find(|name| ROWS.iter().all(|row| row.name != **name))
+    {
         eprintln!("benches/run: there is no row '{unknown}'; `benches/run --list` lists the rows");
         return ExitCode::from(2);
     }
     let out = options.out.unwrap_or_else(|| target().join("bench"));
     std::fs::create_dir_all(&out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
     let suite = Suite {
-        quick: options.quick,
+        is_quick: options.quick,
         runs: options.runs,
         out: out.canonicalize().unwrap(),
         templates: options.templates,
         bosh: std::env::var_os("BOSH_CLI").map(PathBuf::from),
     };
-    let is_selected =
-        |row: &&Row| options.only.is_empty() || options.only.iter().any(|name| name == row.name);
+    let is_selected = |row: &&Row| {
+        options.selected_rows.is_empty() || options.selected_rows.iter().any(|name| name == row.name)
+    };
     let mut results = Vec::new();
     for row in ROWS.iter().filter(is_selected) {
         eprintln!("measuring {}: {}", row.name, row.work);
@@ -134,7 +136,7 @@ fn main() -> ExitCode {
     }
     println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
     let is_missed = results.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
-    match is_missed && !suite.quick {
+    match is_missed && !suite.is_quick {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }

@@ -46,9 +46,13 @@ fn check(directory: &Path, depth: usize, links: Links) {
         if metadata.is_symlink() {
             if links == Links::Inside {
                 let target = fs::read_link(&path).unwrap();
-                let up = target.components().take_while(|part| *part == Component::ParentDir).count();
-                assert!(target.is_relative() && up <= depth, "{path:?} to {target:?}");
-                assert!(!target.components().skip(up).any(|part| part == Component::ParentDir), "{target:?}");
+                let parent_count =
+                    target.components().take_while(|part| *part == Component::ParentDir).count();
+                assert!(target.is_relative() && parent_count <= depth, "{path:?} to {target:?}");
+                assert!(
+                    !target.components().skip(parent_count).any(|part| part == Component::ParentDir),
+                    "{target:?}"
+                );
             }
         } else {
             assert!(metadata.is_dir() || metadata.is_file());
@@ -91,6 +95,6 @@ fn octal(number: usize) -> [u8; 12] {
     field
 }
 
-fn put(header: &mut [u8], at: usize, bytes: &[u8]) {
-    header[at..at + bytes.len()].copy_from_slice(bytes);
+fn put(header: &mut [u8], start: usize, bytes: &[u8]) {
+    header[start..start + bytes.len()].copy_from_slice(bytes);
 }

@@ -50,17 +50,17 @@ fuzz_target!(|bytes: &[u8]| {
     let answers = runtime.block_on(async {
         let (ours, theirs) = tokio::io::duplex(1 << 14);
         let server = registry.serve_tunnel()(theirs);
-        let (mut from, mut to) = tokio::io::split(ours);
+        let (mut answer_stream, mut request_stream) = tokio::io::split(ours);
         let mut answers = Vec::new();
         let exchange = async {
             // The server does not read a rejected request to its end.
             tokio::join!(
                 async {
-                    let _ = to.write_all(&requests).await;
-                    let _ = to.shutdown().await;
+                    let _ = request_stream.write_all(&requests).await;
+                    let _ = request_stream.shutdown().await;
                 },
                 async {
-                    let _ = from.read_to_end(&mut answers).await;
+                    let _ = answer_stream.read_to_end(&mut answers).await;
                 }
             );
             server.await.unwrap();

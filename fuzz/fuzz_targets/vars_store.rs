@@ -80,7 +80,7 @@ fn pem(label: &str, der: &[u8]) -> String {
     for (number, chunk) in der.chunks(3).enumerate() {
         let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte));
         let bits = bits << (8 * (3 - chunk.len()));
-        let digits = (0..4).map(|at| char::from(ALPHABET[bits >> (18 - 6 * at) & 63]));
+        let digits = (0..4).map(|index| char::from(ALPHABET[bits >> (18 - 6 * index) & 63]));
         text.extend(digits.take(chunk.len() + 1));
         text.push_str(&"=".repeat(3 - chunk.len()));
         if number % 16 == 15 {

@@ -194,7 +194,7 @@ fn create_large_file(directory: &tempfile::TempDir, size: u64) -> std::path::Pat
 
 #[test]
 fn upload_rejected_before_the_body_does_not_hang() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let file = create_large_file(&directory, 64 << 20);
     for (status, matches) in [
         ("401 Unauthorized", "refuses the user and password"),
@@ -217,7 +217,7 @@ fn upload_rejected_before_the_body_does_not_hang() {
 
 #[test]
 fn broken_upload_is_told_from_a_dead_agent() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let file = create_large_file(&directory, 64 << 20);
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
@@ -240,7 +240,7 @@ fn broken_upload_is_told_from_a_dead_agent() {
 
 #[test]
 fn blobs_are_streamed_completely() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let size = 3 << 20;
     let file = create_large_file(&directory, size);
     let server = identity();

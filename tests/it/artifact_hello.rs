@@ -68,7 +68,7 @@ fn ask(port: u16, path: &str) -> Option<String> {
 
 #[test]
 fn example_release_compiles_and_its_service_runs() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let directory = directory.path();
     let release = release::open(&example("release"), None, directory, &stage()).unwrap();
     assert_eq!(release.name, "hello");
@@ -116,7 +116,7 @@ fn example_release_compiles_and_its_service_runs() {
 
 #[test]
 fn example_stemcell_has_the_format_of_the_local_cpi() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let stemcell = stemcell::open(&example("stemcell"), None, directory.path(), &stage()).unwrap();
     assert_eq!(stemcell.api_version, 3);
     assert_eq!(stemcell.stemcell_formats, ["local-directory"]);

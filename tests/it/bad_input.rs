@@ -25,8 +25,8 @@ fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, expected: &[&str]
 
 /// Returns the exit code and the error with its hints at the end, without paths and time of the run.
 fn code_and_error(run: &Run) -> (i32, String) {
-    let at = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
-    let lines = run.stderr[at..].lines().filter(|line| !line.starts_with("  log: "));
+    let start = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
+    let lines = run.stderr[start..].lines().filter(|line| !line.starts_with("  log: "));
     let lines = lines.map(|line| match line.split_once("this machine's clock says ") {
         Some((before, _)) => format!("{before}this machine's clock says …"),
         // A hint may repeat the command line.
@@ -55,11 +55,11 @@ fn assert_untouched(hello: &Hello) {
 }
 
 /// Returns the example with one text of its manifest replaced.
-fn hello_with(from: &str, to: &str) -> Hello {
+fn hello_with(original: &str, replacement: &str) -> Hello {
     let hello = Hello::without_vars_store();
     let manifest = hello.world.read("hello/manifest.yml");
-    assert!(manifest.contains(from), "the example has no `{from}`");
-    hello.world.write("hello/manifest.yml", manifest.replacen(from, to, 1));
+    assert!(manifest.contains(original), "the example has no `{original}`");
+    hello.world.write("hello/manifest.yml", manifest.replacen(original, replacement, 1));
     hello
 }
 
@@ -69,7 +69,7 @@ const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: defaul
 
 #[test]
 fn rejects_invalid_manifests() {
-    for (from, to, expected) in [
+    for (original, replacement, expected) in [
         ("name: hello\n", "name: hello\n  oops: [\n", &["hello/manifest.yml:", ":"][..]),
         ("release: hello", "release: helo", &["'helo'", "did you mean 'hello'?"]),
         ("  jobs:\n  - name: hello", "  jobs:\n  - name: helo", &["no job 'helo'", "did you mean 'hello'?"]),
@@ -96,7 +96,7 @@ fn rejects_invalid_manifests() {
             &["2 variables have no value", "((a))", "((b))", "manifest.yml:54:13"],
         ),
     ] {
-        let hello = hello_with(from, to);
+        let hello = hello_with(original, replacement);
         // The ops file that relocates the example would itself fail on some of these.
         hello.world.write("hello/elsewhere.yml", "[]\n");
         let subnet = hello.ip().strip_suffix('2').unwrap();
@@ -414,12 +414,12 @@ fn rejects_unusable_mbus_certificates() {
         (Some("agent.lan"), (-1, 20), true, &["it is for agent.lan\n"]),
     ] {
         let hello = Hello::new();
-        hello.hand_out(&Certificate { host: host.unwrap_or(hello.ip()), days, is_trusted });
+        hello.write_vars_store(&Certificate { host: host.unwrap_or(hello.ip()), days, is_trusted });
         assert_both_refuse(&hello, &[], 3, expected);
     }
     // A certificate that is in no vars store has no variable to rotate.
     let mut hello = Hello::new();
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
+    hello.write_vars_store(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     hello.world.write("vars.yml", hello.world.read("creds.yml"));
     std::fs::remove_file(hello.world.path("creds.yml")).unwrap();
     hello.add_ops("none.yml", "- {type: remove, path: /variables}\n");
@@ -552,7 +552,7 @@ fn refused_mbus_certificate_keeps_the_vm() {
         assert!(other.stderr.contains(text), "{text}: {}", other.stderr);
     }
     assert!(!other.stderr.contains("vars rotate"), "{}", other.stderr);
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
+    hello.write_vars_store(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     for more in [&[][..], &["--recreate"]] {
         let run = hello.create(more).exits_with(3);
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);

@@ -206,9 +206,9 @@ fn create_and_delete_print_lines() {
         assert_eq!(lines[0], manifest, "{command}: {lines:?}");
         assert_eq!(lines.last().unwrap(), "Succeeded", "{lines:?}");
         assert!(lines.contains(&state), "{command}: {lines:?}");
-        let at = |text: String| lines.iter().position(|line| line.starts_with(&text));
+        let position_of = |text: String| lines.iter().position(|line| line.starts_with(&text));
         let (start_index, end_index) =
-            (at(format!("Started {stage}\n")), at(format!("Finished {stage} (00:0")));
+            (position_of(format!("Started {stage}\n")), position_of(format!("Finished {stage} (00:0")));
         assert!(start_index.is_some() && end_index > start_index, "{command}: {lines:?}");
         assert_eq!(lines[start_index.unwrap() - 1], "\n", "{command}: {lines:?}");
     }

@@ -17,9 +17,9 @@ fn world() -> World {
     for (name, content, days) in [("old", "12345", 100), ("new", "123", 0)] {
         let path = cache.join("downloads").join(name);
         std::fs::write(path.with_extension("tgz"), content).unwrap();
-        let about = json!({"url": format!("https://host/{name}.tgz"),
+        let record = json!({"url": format!("https://host/{name}.tgz"),
             "digest": "a9993e364706816aba3e25717850c26c9cd0d89d"});
-        std::fs::write(path.with_extension("json"), about.to_string()).unwrap();
+        std::fs::write(path.with_extension("json"), record.to_string()).unwrap();
         let time = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
         File::options().append(true).open(path.with_extension("json")).unwrap().set_modified(time).unwrap();
     }

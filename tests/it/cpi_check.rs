@@ -5,7 +5,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::support::process::{WaitForEnd, waiting};
+use crate::support::process::{WaitForEnd, name_wait};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
@@ -190,7 +190,7 @@ fn every_planted_bug_is_found() {
     };
     let planted_bugs: Vec<_> = PLANTED.into_iter().enumerate().filter(is_tried).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let _waiting = waiting("the last planted bug is found");
+    let _wait = name_wait("the last planted bug is found");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

@@ -429,7 +429,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
 
 /// Gives the running VM and the vars store a certificate that has expired.
 fn let_expire(hello: &Hello) {
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
+    hello.write_vars_store(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
     let store: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     let path = hello.world.path(format!("cloud/vms/{vm}/settings.json"));

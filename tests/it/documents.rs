@@ -57,14 +57,14 @@ fn blocks(page: &str) -> (Vec<Block>, Vec<(usize, &str)>) {
     (blocks, outside)
 }
 
-fn copy(from: &Path, to: &Path) {
-    for entry in walkdir::WalkDir::new(from).into_iter().map(Result::unwrap) {
+fn copy(source: &Path, target: &Path) {
+    for entry in walkdir::WalkDir::new(source).into_iter().map(Result::unwrap) {
         let name = entry.file_name().to_string_lossy();
-        let target = to.join(entry.path().strip_prefix(from).unwrap());
+        let copy_path = target.join(entry.path().strip_prefix(source).unwrap());
         if entry.file_type().is_dir() {
-            std::fs::create_dir_all(target).unwrap();
+            std::fs::create_dir_all(copy_path).unwrap();
         } else if !name.contains("-state.json") && !name.ends_with("-vars.yml") {
-            std::fs::copy(entry.path(), target).unwrap();
+            std::fs::copy(entry.path(), copy_path).unwrap();
         }
     }
 }

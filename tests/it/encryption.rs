@@ -13,14 +13,14 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script};
 const ARMOR: &str = "-----BEGIN AGE ENCRYPTED FILE-----\n";
 
 /// Generates an identity in `key.txt` and returns its recipient.
-fn keygen(hello: &Hello) -> String {
+fn generate_identity(hello: &Hello) -> String {
     let identity = Identity::generate();
     hello.world.write("key.txt", format!("# mine\n{}\n", identity.to_string().expose_secret()));
     identity.to_public().to_string()
 }
 
-fn create(hello: &Hello, to: &str) -> Run {
-    hello.create(&["--encrypt-to", to, "--identity", "key.txt"])
+fn create(hello: &Hello, recipient: &str) -> Run {
+    hello.create(&["--encrypt-to", recipient, "--identity", "key.txt"])
 }
 
 /// Returns the files that would be in a repository: the state with its documents, and the vars store.
@@ -48,8 +48,8 @@ fn check_all_sealed(hello: &Hello, at_least: usize) {
 #[test]
 fn all_files_are_encrypted_from_the_first_write() {
     let hello = Hello::new();
-    let to = keygen(&hello);
-    create(&hello, &to).success();
+    let recipient = generate_identity(&hello);
+    create(&hello, &recipient).success();
     check_all_sealed(&hello, 3);
 
     let identity = ["--identity", "key.txt"];
@@ -74,24 +74,24 @@ fn all_files_are_encrypted_from_the_first_write() {
     assert!(run.exits_with(2).stderr.contains("is encrypted, but no recipients are given"));
 
     // The recipients are in a file; the environment names both files.
-    hello.world.write("recipients", format!("# all of us\n{to}\n\n"));
+    hello.world.write("recipients", format!("# all of us\n{recipient}\n\n"));
     let mut command = hello.command("create-env", &["--recreate"]);
     command.env("MONOPILE_ENCRYPT_TO", "recipients").env("MONOPILE_IDENTITY", "key.txt");
     hello.world.finish(command).success();
     check_all_sealed(&hello, 4);
     let versions = hello.world.finish(hello.state_command(&["state", "backup", "--identity", "key.txt"]));
     assert!(versions.success().stdout.contains("stemcell-"));
-    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
 #[test]
 fn encrypted_vars_store_is_read_with_its_identity() {
     let hello = Hello::new();
-    let to = keygen(&hello);
+    let recipient = generate_identity(&hello);
     let world = &hello.world;
     world.write("m.yml", "password: ((password))\nvariables:\n- {name: password, type: password}\n");
-    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &to]).success();
+    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &recipient]).success();
     let ciphertext = world.read("s.yml");
     assert!(ciphertext.starts_with(ARMOR));
     let get = ["vars", "get", "s.yml", "/password"];
@@ -121,32 +121,32 @@ fn plain_state_is_encrypted_with_all_its_files() {
     );
     hello.create(&[]).success();
     assert!(repository_files(&hello).len() >= 4 && hello.world.read("state.json").starts_with('{'));
-    let to = keygen(&hello);
-    assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
+    let recipient = generate_identity(&hello);
+    assert!(create(&hello, &recipient).success().stdout.contains("Nothing to do"));
     check_all_sealed(&hello, 4);
     let bytes =
         || repository_files(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
     let before = bytes();
-    assert!(create(&hello, &to).success().stdout.contains("Nothing to do"));
+    assert!(create(&hello, &recipient).success().stdout.contains("Nothing to do"));
     assert_eq!(bytes(), before, "a repository sees no change where there is none");
-    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
 }
 
 #[test]
 fn killed_run_leaves_no_plain_text_and_can_resume() {
     let hello = Hello::new();
-    let to = keygen(&hello);
+    let recipient = generate_identity(&hello);
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.set_script(Script::at(3, Interruption::After));
-    assert_eq!(create(&hello, &to).code, -1);
+    hello.set_script(Script::with_interruption(3, Interruption::After));
+    assert_eq!(create(&hello, &recipient).code, -1);
     hello.wait_until_idle();
     check_all_sealed(&hello, 3);
     assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
     hello.set_script(Script::with_info(InfoAnswer::Local));
-    let run = create(&hello, &to).success();
+    let run = create(&hello, &recipient).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
-    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
     // The scratch directory of the killed run stays, because a CPI might still read it.
     assert!(
         hello.leftovers().iter().all(|leftover| leftover.contains("/tmp/monopile-")),
@@ -159,9 +159,9 @@ fn killed_run_leaves_no_plain_text_and_can_resume() {
 fn bucket_holds_no_plain_text() {
     let mut hello = Hello::new();
     let bucket = hello.share();
-    let to = keygen(&hello);
-    hello.set_script(Script::at(3, Interruption::After));
-    assert_eq!(create(&hello, &to).code, -1);
+    let recipient = generate_identity(&hello);
+    hello.set_script(Script::with_interruption(3, Interruption::After));
+    assert_eq!(create(&hello, &recipient).code, -1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
     let keys = bucket.keys();
@@ -174,9 +174,9 @@ fn bucket_holds_no_plain_text() {
     }
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
-    let run = create(&hello, &to).success();
+    let run = create(&hello, &recipient).success();
     assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
-    hello.delete(&["--encrypt-to", &to, "--identity", "key.txt"]).success();
+    hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }
 
@@ -217,7 +217,7 @@ fn rejects_invalid_recipients_and_identities() {
 fn changed_recipients_reencrypt_all_files_at_once() {
     let mut hello = Hello::new();
     let bucket = hello.share();
-    let mine = keygen(&hello);
+    let mine = generate_identity(&hello);
     let other = Identity::generate();
     hello.world.write("other.txt", other.to_string().expose_secret().as_bytes());
     let theirs = other.to_public().to_string();
@@ -236,8 +236,8 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     };
     let before = all();
     assert!(before.len() >= 3, "{before:?}");
-    let assert_unchanged = |to: &str, key: &str| {
-        let run = hello.create(&["--encrypt-to", to, "--identity", key]).success();
+    let assert_unchanged = |recipients: &str, key: &str| {
+        let run = hello.create(&["--encrypt-to", recipients, "--identity", key]).success();
         assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     };
     assert_unchanged(&mine, "key.txt");
@@ -247,7 +247,7 @@ fn changed_recipients_reencrypt_all_files_at_once() {
     let recipients = format!("{mine},{theirs}");
     hello.world.write("recipients", recipients.replace(',', "\n"));
     assert_unchanged("recipients", "key.txt");
-    assert!(all().iter().zip(&before).all(|(now, earlier)| now.0 == earlier.0 && now.1 != earlier.1));
+    assert!(all().iter().zip(&before).all(|(new, old)| new.0 == old.0 && new.1 != old.1));
     for (name, ciphertext) in all() {
         hello.world.write("sealed", ciphertext);
         let mut age = prepare("age");
@@ -275,11 +275,11 @@ fn changed_recipients_reencrypt_all_files_at_once() {
 #[test]
 fn run_that_could_not_read_again_what_it_encrypts_changes_nothing() {
     let hello = Hello::new();
-    let to = keygen(&hello);
+    let recipient = generate_identity(&hello);
     hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
     let before = hello.world.read("creds.yml");
-    let no_identity = ["--encrypt-to", &to];
-    let other_identity = ["--encrypt-to", &to, "--identity", "other.txt"];
+    let no_identity = ["--encrypt-to", &recipient];
+    let other_identity = ["--encrypt-to", &recipient, "--identity", "other.txt"];
     let is_refused = || {
         let run = hello.create(&no_identity).exits_with(2);
         for text in ["this run has no identity to read it again", "--identity FILE", "nothing was changed"] {
@@ -305,12 +305,12 @@ fn run_that_could_not_read_again_what_it_encrypts_changes_nothing() {
 #[test]
 fn vars_store_is_encrypted_without_an_identity() {
     let hello = Hello::new();
-    let to = keygen(&hello);
+    let recipient = generate_identity(&hello);
     let world = &hello.world;
     // A machine that only generates values needs no identity. The plain store is encrypted first.
     world.write("s.yml", "known: one\n");
     world.write("m.yml", "variables: [{name: password, type: password}]\nx: ((known))\n");
-    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &to]).success();
+    world.run(["int", "m.yml", "--vars-store", "s.yml", "--encrypt-to", &recipient]).success();
     assert!(world.read("s.yml").starts_with(ARMOR));
     let read = ["int", "m.yml", "-l", "s.yml", "--identity", "key.txt", "--path", "/x"];
     assert_eq!(world.run(read).success().stdout, "one\n");

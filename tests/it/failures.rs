@@ -62,7 +62,9 @@ impl Failure {
         };
         let print = |answer: &str| format!("printf '%s' '{answer}'");
         let (last, reaction) = match self {
-            Failure::Hang => return Script::at(call.number, Interruption::Hold).and_info(info),
+            Failure::Hang => {
+                return Script::with_interruption(call.number, Interruption::Hold).and_info(info);
+            }
             Failure::Error => (call.nth, fail(false)),
             Failure::RetryOnce => (call.nth, fail(true)),
             Failure::RetryForever => (usize::MAX, fail(true)),
@@ -277,7 +279,7 @@ impl FailureLife {
         );
     }
 
-    fn live(&mut self, disturbances: &[Disturbance; 4], mut check: impl FnMut(usize, &FailureLife)) {
+    fn run_stages(&mut self, disturbances: &[Disturbance; 4], mut check: impl FnMut(usize, &FailureLife)) {
         for (stage, disturbance) in disturbances.iter().enumerate() {
             self.run_stage(stage, disturbance);
             if self.hello.world.exists("state.json") {
@@ -316,7 +318,7 @@ fn run_reference_life(info: InfoAnswer) -> ([Value; 3], [Vec<CallPoint>; 4]) {
     let mut points: [Vec<CallPoint>; 4] = Default::default();
     let mut life = FailureLife::new(info);
     life.hello.take_requests();
-    life.live(&[None, None, None, None], |stage, life| {
+    life.run_stages(&[None, None, None, None], |stage, life| {
         if stage < 3 {
             states[stage] = life.hello.normalised_state();
         }
@@ -347,7 +349,8 @@ fn sweep(info: InfoAnswer) {
             // The sample is spread over calls and failures, and differs between stages.
             false => {
                 let count = if is_long_form() { 4 } else { 2 };
-                let point = |at: usize| all[(at * all.len() / count + at + stage * 3) % all.len()].clone();
+                let point =
+                    |index: usize| all[(index * all.len() / count + index + stage * 3) % all.len()].clone();
                 (0..count).map(point).collect()
             }
         }
@@ -359,13 +362,13 @@ fn sweep(info: InfoAnswer) {
     let start = Instant::now();
     let next = AtomicUsize::new(0);
     let leaks = std::sync::Mutex::new(Vec::new());
-    let _waiting = crate::support::process::waiting("the last life");
+    let _wait = crate::support::process::name_wait("the last life");
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 while let Some(disturbances) = lives.get(next.fetch_add(1, Ordering::SeqCst)) {
                     let mut life = FailureLife::new(info);
-                    life.live(disturbances, |stage, life| {
+                    life.run_stages(disturbances, |stage, life| {
                         if stage < 3 {
                             let state = life.hello.normalised_state();
                             assert_eq!(

@@ -123,7 +123,7 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
     let fetching = Fetching::new();
     let release = format!("file://{}", fetching.world.write("x.tgz", &fetching.release).display());
     let release_sha1 = sha1(&fetching.release);
-    let server = Server::of_file(&fetching.stemcell);
+    let server = Server::for_file(&fetching.stemcell);
     let url = server.url("/s.tgz");
     fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(&fetching.stemcell));
     let events = fetching.run_and_fetch_all(fetching.command(&["--json"])).json();
@@ -163,7 +163,7 @@ fn http_errors_and_digest_errors_differ() {
         run.stderr
     );
 
-    let server = Server::of_file(&fetching.release);
+    let server = Server::for_file(&fetching.release);
     fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
@@ -210,9 +210,9 @@ fn killed_download_is_resumed() {
     let (server, wedge) = start_slow_server(content, half);
     fetching.write_manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
     let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let partial = fetching.world.home().join(".cache/monopile/partial");
+    let partial_directory = fetching.world.home().join(".cache/monopile/partial");
     let fetched_bytes = || -> u64 {
-        let files = std::fs::read_dir(&partial).into_iter().flatten().flatten();
+        let files = std::fs::read_dir(&partial_directory).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
     };
     wait_until("half of it has come", || fetched_bytes() == half as u64);
@@ -221,7 +221,7 @@ fn killed_download_is_resumed() {
     fetching.run_and_fetch_all(fetching.command(&[]));
     let ranges = wedge.lock().unwrap().clone();
     assert_eq!(ranges, ["", &format!("bytes={half}-")]);
-    assert_eq!(std::fs::read_dir(&partial).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&partial_directory).unwrap().count(), 0);
 }
 
 /// Answers the first request with half of the content and then stalls. Answers later requests in full.
@@ -307,7 +307,7 @@ fn https_trusts_only_system_authorities() {
 #[test]
 fn redirect_from_https_to_http_needs_a_digest() {
     let fetching = Fetching::new();
-    let plain = Server::of_file(&fetching.stemcell);
+    let plain = Server::for_file(&fetching.stemcell);
     let target = plain.url("/stemcell.tgz");
     let (server, certificate) =
         Server::start_tls(move |_, _| answer("302 Found", &[("Location", &target)], b""));
@@ -334,7 +334,7 @@ fn redirect_from_https_to_http_needs_a_digest() {
 #[test]
 fn proxy_variables_are_honoured() {
     let fetching = Fetching::new();
-    let server = Server::of_file(&fetching.release);
+    let server = Server::for_file(&fetching.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     fetching.write_manifest(&url, &sha1(&fetching.release));
     let (http, socks) = (ForwardProxy::http(), ForwardProxy::socks5(None));
@@ -621,8 +621,8 @@ fn all_failed_downloads_are_reported() {
     let fetching = Fetching::new();
     // The stemcell fails a little later than the release.
     let server = Server::start(|request, _| {
-        let later = if request.path() == "/s.tgz" { 500 } else { 0 };
-        std::thread::sleep(Duration::from_millis(later));
+        let pause_ms = if request.path() == "/s.tgz" { 500 } else { 0 };
+        std::thread::sleep(Duration::from_millis(pause_ms));
         answer("404 Not Found", &[], b"")
     });
     let (release, stemcell) = (server.url("/x.tgz"), server.url("/s.tgz"));

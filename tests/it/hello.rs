@@ -181,9 +181,12 @@ fn larger_disk_keeps_its_data() {
     let disk = &state["disks"][0];
     assert_eq!((&disk["cid"], &disk["id"], &disk["size"]), (&old["cid"], &old["id"], &json!(1536)));
     let snapshots = state["monopile"]["snapshots"].as_array().unwrap();
-    let [until, created_at] = ["keep_until", "created_at"].map(|key| snapshots[0][key].as_str().unwrap());
-    assert!(snapshots.len() == 1 && until > created_at, "{snapshots:?}");
-    hello.world.write("state.json", hello.world.read("state.json").replace(until, "2020-01-01T00:00:00Z"));
+    let [keep_until, created_at] =
+        ["keep_until", "created_at"].map(|key| snapshots[0][key].as_str().unwrap());
+    assert!(snapshots.len() == 1 && keep_until > created_at, "{snapshots:?}");
+    hello
+        .world
+        .write("state.json", hello.world.read("state.json").replace(keep_until, "2020-01-01T00:00:00Z"));
 
     // An error is no answer that the CPI cannot.
     size(&mut hello, 2048);

@@ -342,17 +342,17 @@ struct Monit {
 
 impl Monit {
     fn start(job: &Job) -> Monit {
-        let at = |name: &str| job.vcap.join(name).display().to_string();
+        let path = |name: &str| job.vcap.join(name).display().to_string();
         let config = job.install(
             "monitrc",
             &format!(
                 "set daemon 1\nset pidfile {}\nset idfile {}\nset statefile {}\nset logfile {}\n\
                  set httpd unixsocket {} allow monit:monit\n{}",
-                at("monit.pid"),
-                at("monit.id"),
-                at("monit.state"),
-                at("monit.log"),
-                at("monit.sock"),
+                path("monit.pid"),
+                path("monit.id"),
+                path("monit.state"),
+                path("monit.log"),
+                path("monit.sock"),
                 fs::read_to_string(job.vcap.join("jobs/hello/monit")).unwrap()
             ),
             0o600,

@@ -25,19 +25,19 @@ fn literals(code: &str) -> Vec<Literal> {
     )
     .unwrap();
     let continuation = Regex::new(r"\\\n\s*").unwrap();
-    let (mut literals, mut at) = (Vec::new(), 0);
-    while let Some(next) = token.captures_at(code, at) {
+    let (mut literals, mut position) = (Vec::new(), 0);
+    while let Some(next) = token.captures_at(code, position) {
         let token_match = next.get(0).unwrap();
-        at = token_match.end();
+        position = token_match.end();
         if let Some(text) = next.name("text") {
             let text = continuation.replace_all(text.as_str(), "").replace("\\\"", "\"");
             literals.push(Literal { range: token_match.range(), text });
         } else if token_match.as_str().ends_with('"') && !token_match.as_str().starts_with("//") {
             // A raw string ends with as many number signs as it began with.
             let end = format!("\"{}", "#".repeat(token_match.as_str().matches('#').count()));
-            at = code[at..].find(&end).map_or(code.len(), |length| at + length + end.len());
-            let text = code[token_match.end()..at - end.len()].to_owned();
-            literals.push(Literal { range: token_match.start()..at, text });
+            position = code[position..].find(&end).map_or(code.len(), |length| position + length + end.len());
+            let text = code[token_match.end()..position - end.len()].to_owned();
+            literals.push(Literal { range: token_match.start()..position, text });
         }
     }
     literals
@@ -61,22 +61,22 @@ fn hints(code: &str) -> Vec<String> {
         if is_comment || literals.iter().any(|literal| literal.range.contains(&start)) {
             continue;
         }
-        let (mut at, mut depth, mut texts) = (call_match.end(), 1, Vec::new());
-        let argument = at;
+        let (mut position, mut depth, mut texts) = (call_match.end(), 1, Vec::new());
+        let argument = position;
         while depth > 0 {
-            if let Some(literal) = literals.iter().find(|literal| literal.range.start == at) {
+            if let Some(literal) = literals.iter().find(|literal| literal.range.start == position) {
                 texts.push(literal.text.as_str());
-                at = literal.range.end;
+                position = literal.range.end;
                 continue;
             }
-            match code.as_bytes()[at] {
+            match code.as_bytes()[position] {
                 b'(' => depth += 1,
                 b')' => depth -= 1,
                 _ => {}
             }
-            at += 1;
+            position += 1;
         }
-        let words = || code[argument..at - 1].split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = || code[argument..position - 1].split_whitespace().collect::<Vec<_>>().join(" ");
         hints.push(if texts.is_empty() { format!("`{}`", words()) } else { texts.join(" ") });
     }
     hints

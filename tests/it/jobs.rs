@@ -59,10 +59,10 @@ fn package_is_compiled_with_direct_dependencies_only() {
     hello.create(&[]).success();
     let exchanges = proxy.take();
     let dependencies_of = |name: &str| {
-        let about = |exchange: &&Exchange| {
+        let is_compilation = |exchange: &&Exchange| {
             exchange.name() == "compile_package" && exchange.message["arguments"][2] == name
         };
-        let message = &exchanges.iter().find(about).unwrap().message["arguments"][4];
+        let message = &exchanges.iter().find(is_compilation).unwrap().message["arguments"][4];
         message.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(dependencies_of("greeting"), [""; 0]);
@@ -291,8 +291,8 @@ fn interrupted_wait_names_the_failing_jobs() {
     let mut hello = Hello::new();
     hello.add_ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-100000}}\n");
     hello.world.write("hello/release/jobs/hello/templates/ctl.erb", "#!/bin/bash\nexit 1\n");
-    let running = Running::start(hello.command("create-env", &["--json"]));
-    running.wait_for_line("is failing");
+    let create_env = Running::start(hello.command("create-env", &["--json"]));
+    create_env.wait_for_line("is failing");
     // The note of `plan` is about this run.
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     let note = "is in progress; when it ends, this plan is outdated";
@@ -301,7 +301,7 @@ fn interrupted_wait_names_the_failing_jobs() {
         "{}",
         plan.stderr
     );
-    let (code, lines) = running.end_with_lines(Signal::INT);
+    let (code, lines) = create_env.end_with_lines(Signal::INT);
     assert_eq!(code, Some(130), "{lines:?}");
     let end: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
     let error = "interrupted while waiting for the jobs of instance 'hello/0' to run (failing: 'hello')";

@@ -144,16 +144,16 @@ fn expand(tree: &str) -> Vec<String> {
     };
     let inner = rest.trim_end().strip_suffix('}').unwrap_or(rest);
     let (mut depth, mut start, mut paths) = (0_usize, 0, Vec::new());
-    for (at, character) in inner.char_indices().chain([(inner.len(), ',')]) {
+    for (index, character) in inner.char_indices().chain([(inner.len(), ',')]) {
         match character {
             '{' => depth += 1,
             '}' => depth -= 1,
             ',' if depth == 0 => {
-                let item = inner[start..at].trim();
+                let item = inner[start..index].trim();
                 if !item.is_empty() {
                     paths.extend(expand(item).into_iter().map(|path| format!("{}{path}", prefix.trim())));
                 }
-                start = at + 1;
+                start = index + 1;
             }
             _ => {}
         }
@@ -161,21 +161,21 @@ fn expand(tree: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the top-level name of a path, seen from the module `from`.
-fn top(path: &str, from: &[String]) -> Option<String> {
+/// Returns the top-level name of a path, seen from the module `module_path`.
+fn top(path: &str, module_path: &[String]) -> Option<String> {
     let mut parts = path.split("::").peekable();
-    let mut at = match *parts.peek()? {
+    let mut module = match *parts.peek()? {
         "crate" => {
             parts.next();
             Vec::new()
         }
-        "super" => from.to_vec(),
+        "super" => module_path.to_vec(),
         _ => return None,
     };
     while parts.next_if_eq(&"super").is_some() {
-        at.pop();
+        module.pop();
     }
-    at.into_iter().chain(parts.map(str::to_owned)).find(|part| !part.is_empty())
+    module.into_iter().chain(parts.map(str::to_owned)).find(|part| !part.is_empty())
 }
 
 /// Returns the names that a crate's root re-exports, with their modules.
@@ -203,12 +203,14 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
     let paths = regex::Regex::new(r"\b((?:crate|super)(?:::\w+)+)").unwrap();
     let mut uses = BTreeMap::new();
     for (file, text) in &member.files {
-        let mut from: Vec<String> = file.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-        let last = from.pop().unwrap_or_default();
+        let mut module_path: Vec<String> =
+            file.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+        let last = module_path.pop().unwrap_or_default();
         if last != "mod.rs" {
-            from.push(last.trim_end_matches(".rs").to_owned());
+            module_path.push(last.trim_end_matches(".rs").to_owned());
         }
-        let Some(module) = from.first().filter(|module| !ROOTS.contains(&module.as_str())).cloned() else {
+        let Some(module) = module_path.first().filter(|module| !ROOTS.contains(&module.as_str())).cloned()
+        else {
             continue;
         };
         let text = code(text);
@@ -216,7 +218,7 @@ fn uses(member: &Member) -> BTreeMap<(String, String), PathBuf> {
         let rest = trees.replace_all(&text, "");
         let used_paths: Vec<String> =
             used_paths.chain(paths.captures_iter(&rest).map(|path| path[1].to_owned())).collect();
-        for name in used_paths.iter().filter_map(|path| top(path, &from)) {
+        for name in used_paths.iter().filter_map(|path| top(path, &module_path)) {
             let used_module = exports.get(&name).cloned().unwrap_or(name);
             if used_module != module {
                 uses.entry((module.clone(), used_module)).or_insert_with(|| file.clone());

@@ -29,7 +29,7 @@ struct Cloud {
 
 impl Cloud {
     fn new() -> Cloud {
-        let directory = crate::support::directory();
+        let directory = crate::support::create_directory();
         let port = crate::support::free_port();
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -50,7 +50,7 @@ impl Cloud {
     }
 
     /// Creates a cloud for user `nobody`, who cannot read the build directory.
-    fn of_nobody() -> Cloud {
+    fn run_by_nobody() -> Cloud {
         let mut cloud = Cloud::new();
         let copy = cloud.directory.path().join("monopile");
         copy_program(&cloud.executable, &copy);
@@ -205,7 +205,7 @@ fn is_root() -> bool {
 }
 
 /// Calls every method once in the order of a life. The cloud is empty before and after.
-fn live(cloud: &Cloud) {
+fn run_life(cloud: &Cloud) {
     let mounts = fs::read("/proc/self/mountinfo").unwrap();
     let host_vcap = fs::metadata("/var/vcap").and_then(|metadata| metadata.modified()).ok();
     assert_eq!(
@@ -301,7 +301,7 @@ fn live(cloud: &Cloud) {
 
 #[test]
 fn whole_lifecycle_of_a_vm() {
-    live(&Cloud::new());
+    run_life(&Cloud::new());
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn whole_lifecycle_as_an_unprivileged_user() {
         eprintln!("not run: this machine allows no user namespaces");
         return;
     }
-    live(&Cloud::of_nobody());
+    run_life(&Cloud::run_by_nobody());
 }
 
 #[test]

@@ -36,7 +36,7 @@ mod events;
 mod examples;
 mod failures;
 mod fetch;
-mod generated;
+mod generated_files;
 mod hello;
 mod hello_ctl;
 mod hints;

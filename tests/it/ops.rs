@@ -571,7 +571,7 @@ fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
     let mut tokens: Vec<Token> = Vec::new();
     for token in path.tokens() {
         let holder = ops::find(document, &tokens.clone().into()).ok()?;
-        let (at, modifiers) = match token {
+        let (index, modifiers) = match token {
             Token::Key { key, .. } => {
                 holder.get(key)?;
                 tokens.push(Token::Key { key: key.clone(), is_optional: true });
@@ -589,9 +589,12 @@ fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
             Modifier::Next => 1,
             Modifier::Before | Modifier::After => 0,
         });
-        let at = at + moves.sum::<i64>();
+        let index = index + moves.sum::<i64>();
         let length = i64::try_from(holder.as_seq()?.len()).ok()?;
-        tokens.push(Token::Index { index: if at < 0 { at + length } else { at }, modifiers: Vec::new() });
+        tokens.push(Token::Index {
+            index: if index < 0 { index + length } else { index },
+            modifiers: Vec::new(),
+        });
     }
     Some(tokens.into())
 }

@@ -198,7 +198,7 @@ fn two_archives_of_one_commit_are_equal() {
         run_shell(&world, "rm -r release; touch monopile; chmod 700 monopile");
     }
     assert_eq!(digests[0], digests[1]);
-    let lines = |at: usize| digests[at].lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let lines = |index: usize| digests[index].lines().map(str::to_owned).collect::<BTreeSet<_>>();
     assert_eq!(
         lines(0).intersection(&lines(2)).count(),
         0,
@@ -346,8 +346,8 @@ fn signals_do_not_interrupt_the_replacement() {
     let begin = "    trap '' INT TERM HUP\n";
     assert_eq!(text.matches(begin).count(), 1);
     release.world.write("install.sh", text.replace(begin, &format!("{begin}    {signals}\n")));
-    let from = release.server.url("/");
-    let run = release.run(&format!("sh install.sh --key '{}' --from {from}", release.key), &ALL).success();
+    let url = release.server.url("/");
+    let run = release.run(&format!("sh install.sh --key '{}' --from {url}", release.key), &ALL).success();
     assert!(run.stdout.contains("Installed monopile"), "{}", run.stdout);
     release.run(&format!("sh '{}' --remove", packaging("install.sh").display()), &ALL).success();
     assert_eq!(files(&release.world.home()), BTreeSet::new());

@@ -58,7 +58,7 @@ impl Ci {
     }
 
     /// Creates a working directory like a CI system: with the code, and the state from the repository.
-    fn checkout(&self, directory: &str, code: &str, branch: &str) {
+    fn check_out(&self, directory: &str, code: &str, branch: &str) {
         self.hello.world.write(
             format!("{directory}/{code}examples/director/.monopile.yml"),
             self.hello.env_file("state.json", "creds.yml"),
@@ -159,10 +159,10 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
 
     // The run is killed while the CPI creates the VM, which takes one more second. The CPI's answer is also
     // kept.
-    ci.checkout("work", "", "state");
+    ci.check_out("work", "", "state");
     run("decrypt").success();
     run("Write the key that signs for the shared cache").success();
-    ci.hello.set_script(Script::at(3, Interruption::Slow));
+    ci.hello.set_script(Script::with_interruption(3, Interruption::Slow));
     assert_eq!(run("create-env").code, -1);
     run("keep").success();
     ci.hello.wait_until_idle();
@@ -172,14 +172,14 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     assert_eq!(files, "state.tar.age\n");
 
     // GitHub's signal reaches the program itself, not a shell before it.
-    ci.checkout("work", "", "state");
+    ci.check_out("work", "", "state");
     run("decrypt").success();
-    ci.hello.set_script(Script::at(3, Interruption::Hold));
+    ci.hello.set_script(Script::with_interruption(3, Interruption::Hold));
     assert_eq!(ci.interrupt_held_call(ci.github(&workflow, "create-env", &values), Signal::INT), Some(130));
     run("keep").success();
     ci.remove("work");
 
-    ci.checkout("work", "", "state");
+    ci.check_out("work", "", "state");
     run("decrypt").success();
     let creation = run("create-env").success();
     assert!(creation.stdout.contains("Succeeded"), "{}", creation.stdout);
@@ -192,7 +192,7 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
 
     // An unreadable state is not replaced by an empty one.
     let head = ci.head("state");
-    ci.checkout("work", "", "state");
+    ci.check_out("work", "", "state");
     let mut bad_command = ci.github(&workflow, "decrypt", &values);
     bad_command.env("AGE_KEY", "AGE-SECRET-KEY-1");
     assert_ne!(ci.hello.world.finish(bad_command).code, 0);
@@ -200,7 +200,7 @@ fn github_pipeline_keeps_the_state_for_the_next_run() {
     ci.remove("work");
     assert_eq!(ci.head("state"), head);
 
-    ci.checkout("work", "", "state");
+    ci.check_out("work", "", "state");
     run("decrypt").success();
     ci.run_shell("monopile delete-env -n --env-file .monopile.yml", "work/examples/director").success();
     // Only the vars store remains.
@@ -234,19 +234,19 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     };
 
     // The run is killed after the CPI has created the VM, before that is on record.
-    ci.checkout("build-1", "code/", "main");
-    ci.hello.set_script(Script::at(3, Interruption::After));
+    ci.check_out("build-1", "code/", "main");
+    ci.hello.set_script(Script::with_interruption(3, Interruption::After));
     assert_eq!(ci.hello.world.finish(task(create, "build-1")).code, -1);
     ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     keep("build-1");
 
     // The next build has another directory. At an abort, SIGTERM stops it at a safe place.
-    ci.checkout("build-2", "code/", "main");
-    ci.hello.set_script(Script::at(3, Interruption::Hold));
+    ci.check_out("build-2", "code/", "main");
+    ci.hello.set_script(Script::with_interruption(3, Interruption::Hold));
     assert_eq!(ci.interrupt_held_call(task(create, "build-2"), Signal::TERM), Some(143));
     keep("build-2");
 
-    ci.checkout("build-3", "code/", "main");
+    ci.check_out("build-3", "code/", "main");
     ci.hello.world.finish(task(create, "build-3")).success();
     let state = ci.hello.world.path("build-3/state/state.json");
     std::fs::copy(state, ci.hello.world.path("state.json")).unwrap();
@@ -255,7 +255,7 @@ fn concourse_pipeline_keeps_the_state_for_the_next_build() {
     let files = ci.run_shell("git -C remote.git ls-tree --name-only main", ".").stdout;
     assert!(!files.contains("lock") && files.contains("creds.yml\nstate.json\n"), "{files}");
 
-    ci.checkout("build-4", "code/", "main");
+    ci.check_out("build-4", "code/", "main");
     let delete = "monopile delete-env -n --env-file code/examples/director/.monopile.yml --state \
                   state/state.json --vars-store state/creds.yml";
     ci.run_shell(delete, "build-4").success();
@@ -284,14 +284,14 @@ fn gitlab_pipeline_keeps_the_state_for_the_next_run() {
 
     // The run is killed after the CPI has created the VM, before that is on record.
     begin("build-1");
-    ci.hello.set_script(Script::at(3, Interruption::After));
+    ci.hello.set_script(Script::with_interruption(3, Interruption::After));
     run("script", "build-1").exits_with(137);
     ci.hello.set_script(Script::with_info(InfoAnswer::Local));
     ci.remove("build-1");
 
     // At a cancellation, all processes get the signal. The shell saves after monopile has ended.
     begin("build-2");
-    ci.hello.set_script(Script::at(3, Interruption::Hold));
+    ci.hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let mut script = command("script", "build-2", &ci.repository);
     script.process_group(0);
     let cancel = |group| kill_process_group(group, Signal::TERM);

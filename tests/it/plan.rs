@@ -207,7 +207,7 @@ fn plan_for_disk_and_stemcell_changes() {
     environment.finish("plan_disk");
 }
 
-/// Changes a property so that `pre-start` fails or succeeds.
+/// Changes the script `pre-start` so that it fails or succeeds.
 fn set_failing(environment: &mut ChangingEnvironment, fails: bool) {
     let script = "hello/release/jobs/hello/templates/pre-start.erb";
     let text = environment.hello.world.read(script);

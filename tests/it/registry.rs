@@ -76,7 +76,7 @@ struct RemoteEnvironment {
 impl RemoteEnvironment {
     fn new() -> RemoteEnvironment {
         let subnet = crate::support::hello::far_subnet();
-        let mut hello = use_old_stemcell(Hello::at(&subnet));
+        let mut hello = use_old_stemcell(Hello::in_subnet(&subnet));
         let island = Island::new(&hello.world, &subnet);
         let port = crate::support::free_port();
         hello.add_ops("registry.yml", &registry(port));
@@ -228,7 +228,7 @@ fn registry_content_survives_a_kill() {
     let mut remote = RemoteEnvironment::new();
     remote.island.start_sshd("");
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    remote.hello.set_script(Script::at(3, Interruption::After));
+    remote.hello.set_script(Script::with_interruption(3, Interruption::After));
     assert_eq!(remote.create(&[]).code, -1);
     let entries = remote.stored_settings();
     assert_eq!(entries.len(), 1, "the CPI's settings are lost");
@@ -247,7 +247,7 @@ fn registry_content_survives_a_kill() {
     assert_eq!(remote.hello.cloud(), remote.hello.recorded_cids());
 
     // The run is also killed in the middle of a deletion.
-    remote.hello.set_script(Script::at(3, Interruption::After));
+    remote.hello.set_script(Script::with_interruption(3, Interruption::After));
     assert_eq!(remote.delete().code, -1);
     remote.hello.set_script(Script::with_info(InfoAnswer::Local));
     remote.delete().success();
@@ -274,7 +274,7 @@ fn running_cpi_gets_its_registry_back() {
         port: PORT}\n";
     hello.add_ops("registry.yml", &ops.replace("PORT", &port.to_string()));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.set_script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let mut child = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     child.kill().unwrap();
@@ -318,7 +318,7 @@ fn signal_ends_the_wait_for_the_registry() {
     let port = crate::support::free_port();
     hello.add_ops("registry.yml", &registry(port));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
-    hello.set_script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let mut killed_run = hello.command("create-env", &[]).stdout(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     killed_run.kill().unwrap();
@@ -408,7 +408,7 @@ fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
 fn every_tunnel_failure_is_explained_and_recoverable() {
     let mut remote = RemoteEnvironment::new();
     remote.island.start_sshd("");
-    remote.island.keygen("stranger", "-t ed25519 -N ''");
+    remote.island.generate_key("stranger", "-t ed25519 -N ''");
     remote.write_tunnel(&remote.island.file("stranger"));
     let run = remote.create(&["--agent-timeout", "2s"]).exits_with(5);
     assert!(run.stderr.contains("does not accept the private key for the user"), "{}", run.stderr);
@@ -425,7 +425,7 @@ fn every_tunnel_failure_is_explained_and_recoverable() {
     // The state has the host key of the VM. A server with another key is rejected.
     assert!(vm_of_v1(&remote.hello.state())["ssh_host_key"].is_string());
     remote.island.stop_sshd();
-    remote.island.keygen("host_key", "-t ed25519 -N ''");
+    remote.island.generate_key("host_key", "-t ed25519 -N ''");
     remote.island.start_sshd("");
     let run = remote.create(&[]).success();
     assert!(run.stderr.contains("the host key of"), "{}", run.stderr);
@@ -446,7 +446,7 @@ fn every_key_format_opens_the_tunnel() {
         ["-t rsa -b 2048 -m PEM -N ''", "-t ecdsa -m PKCS8 -N ''", "-t rsa -b 2048 -N ''"].iter().enumerate()
     {
         let name = format!("key{number}");
-        remote.island.keygen(&name, options);
+        remote.island.generate_key(&name, options);
         remote.island.admit(&name);
         let path = remote.island.file(&name);
         // The first key is given as a path, the others as text in the manifest.
@@ -499,7 +499,7 @@ fn run_on_terminal(remote: &RemoteEnvironment, answers: &[&str]) -> Run {
 fn passphrase_prompt_comes_before_any_effect() {
     let mut remote = RemoteEnvironment::new();
     remote.island.start_sshd("");
-    remote.island.keygen("locked", "-t ed25519 -N 'open sesame'");
+    remote.island.generate_key("locked", "-t ed25519 -N 'open sesame'");
     remote.island.admit("locked");
     remote.write_tunnel(&remote.island.file("locked"));
     let run = remote.create(&[]).exits_with(3);

@@ -73,7 +73,7 @@ fn version_check_without_a_known_feed_asks_for_one() {
 }
 
 /// One file in each folder of generated files.
-const GENERATED: [&str; 3] =
+const GENERATED_FILES: [&str; 3] =
     ["completions/monopile.bash", "docs/man/monopile.1", "tests/it/cpi_release/snapshots/created.snap"];
 
 /// A repository with the files that the release scripts read, and a `cargo` that records its calls.
@@ -96,14 +96,14 @@ impl Repository {
             "packaging/release-check",
             "packaging/release-key.pub",
         ] {
-            let to = world.path(path);
-            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
-            std::fs::copy(root().join(path), to).unwrap();
+            let target = world.path(path);
+            std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+            std::fs::copy(root().join(path), target).unwrap();
         }
         let cargo = world.write("../bin/cargo", "#!/bin/sh\necho \"$@\" >>../cargo-calls\n");
         std::fs::set_permissions(cargo, std::fs::Permissions::from_mode(0o755)).unwrap();
         let repository = Repository(world);
-        for path in GENERATED {
+        for path in GENERATED_FILES {
             repository.0.write(path, "old");
         }
         let changelog =
@@ -144,7 +144,7 @@ fn cut_release_sets_version_changelog_and_tag() {
     let message = repository.sh("git tag -l --format='%(contents)' v77.0.1").stdout;
     assert!(message.starts_with("monopile 77.0.1\n\n### Deploy\n\n- It is [faster]("), "{message}");
     let calls = std::fs::read_to_string(repository.0.root().join("cargo-calls")).unwrap();
-    assert!(calls.contains("update --quiet --workspace\n") && calls.contains("generated::"), "{calls}");
+    assert!(calls.contains("update --quiet --workspace\n") && calls.contains("generated_files::"), "{calls}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn wait_for_cpi_log(pty: &Pty) -> String {
 }
 
 /// Runs a first deploy, and then one with a new VM, which knows the usual durations.
-fn live(name: &str, size: (u16, u16)) {
+fn run_life(name: &str, size: (u16, u16)) {
     let hello = environment_paused_in_create_vm();
     let mut pty = start_on_terminal(hello.command("create-env", &["-n"]), size);
     insta::assert_snapshot!(format!("{name}_first"), mask_variable_parts(&wait_for_cpi_log(&pty)));
@@ -98,17 +98,17 @@ fn live(name: &str, size: (u16, u16)) {
 
 #[test]
 fn renders_at_forty_columns() {
-    live("terminal_40", (40, 30));
+    run_life("terminal_40", (40, 30));
 }
 
 #[test]
 fn renders_at_eighty_columns() {
-    live("terminal_80", (80, 24));
+    run_life("terminal_80", (80, 24));
 }
 
 #[test]
 fn renders_at_132_columns() {
-    live("terminal_132", (132, 43));
+    run_life("terminal_132", (132, 43));
 }
 
 #[test]

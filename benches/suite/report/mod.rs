@@ -22,7 +22,7 @@ pub(crate) fn write(suite: &Suite, results: &[(&Row, Findings)]) {
         .iter()
         .map(|(row, findings)| json!({"name": row.name, "work": row.work, "findings": findings}))
         .collect();
-    let all = json!({"quick": suite.quick, "machine": machine(), "rows": rows});
+    let all = json!({"quick": suite.is_quick, "machine": machine(), "rows": rows});
     fs::write(suite.out.join(JSON), serde_json::to_string_pretty(&all).unwrap()).unwrap();
     for (row, findings) in results {
         if let Some(plot) = plot::growth(row.work, findings) {

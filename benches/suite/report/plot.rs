@@ -40,41 +40,46 @@ pub(super) fn growth(title: &str, findings: &Findings) -> Option<String> {
         escape_xml(title)
     );
     for scale in [1.0, 4.0, 16.0] {
-        let at = x(scale);
-        line(&mut svg, (at, TOP), (at, HEIGHT - BOTTOM), "stroke='#ddd'");
-        writeln!(svg, "<text x='{at:.1}' y='{:.1}' text-anchor='middle'>×{scale}</text>", HEIGHT - 30.0)
+        let column = x(scale);
+        draw_line(&mut svg, (column, TOP), (column, HEIGHT - BOTTOM), "stroke='#ddd'");
+        writeln!(svg, "<text x='{column:.1}' y='{:.1}' text-anchor='middle'>×{scale}</text>", HEIGHT - 30.0)
             .unwrap();
     }
     for value in ticks(low, high) {
-        let at = y(value);
-        line(&mut svg, (LEFT, at), (WIDTH - RIGHT, at), "stroke='#ddd'");
+        let height = y(value);
+        draw_line(&mut svg, (LEFT, height), (WIDTH - RIGHT, height), "stroke='#ddd'");
         let label = unit.show(value).replace(".0 ", " ");
-        writeln!(svg, "<text x='{:.1}' y='{:.1}' text-anchor='end'>{label}</text>", LEFT - 6.0, at + 4.0)
+        writeln!(svg, "<text x='{:.1}' y='{:.1}' text-anchor='end'>{label}</text>", LEFT - 6.0, height + 4.0)
             .unwrap();
     }
     if let Some(first) = series.first().and_then(|figures| figures.first()) {
         // The line ends at the edge of the plot or at 16 times the size.
         let end = (high / first.median * f64::from(first.scale)).min(16.0);
         let value = first.median * end / f64::from(first.scale);
-        let from = (x(f64::from(first.scale)), y(first.median));
-        line(&mut svg, from, (x(end), y(value)), "stroke='#999' stroke-dasharray='5 4'");
+        let start = (x(f64::from(first.scale)), y(first.median));
+        draw_line(&mut svg, start, (x(end), y(value)), "stroke='#999' stroke-dasharray='5 4'");
     }
     for (number, figures) in series.iter().enumerate() {
         let colour = COLOURS[number % COLOURS.len()];
         let points: Vec<(f64, f64)> =
             figures.iter().map(|figure| (x(f64::from(figure.scale)), y(figure.median))).collect();
         for pair in points.windows(2) {
-            line(&mut svg, pair[0], pair[1], &format!("stroke='{colour}' stroke-width='2'"));
+            draw_line(&mut svg, pair[0], pair[1], &format!("stroke='{colour}' stroke-width='2'"));
         }
         for (figure, point) in figures.iter().zip(&points) {
-            line(&mut svg, (point.0, y(figure.min)), (point.0, y(figure.max)), &format!("stroke='{colour}'"));
+            draw_line(
+                &mut svg,
+                (point.0, y(figure.min)),
+                (point.0, y(figure.max)),
+                &format!("stroke='{colour}'"),
+            );
             writeln!(svg, "<circle cx='{:.1}' cy='{:.1}' r='3.5' fill='{colour}'/>", point.0, point.1)
                 .unwrap();
         }
-        let (x, at) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
-        line(&mut svg, (x, at), (x + 20.0, at), &format!("stroke='{colour}' stroke-width='2'"));
+        let (x, y) = (WIDTH - RIGHT + 16.0, TOP + 18.0 * number as f64 + 8.0);
+        draw_line(&mut svg, (x, y), (x + 20.0, y), &format!("stroke='{colour}' stroke-width='2'"));
         let name = escape_xml(&figures[0].name);
-        writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", x + 26.0, at + 4.0).unwrap();
+        writeln!(svg, "<text x='{:.1}' y='{:.1}'>{name}</text>", x + 26.0, y + 4.0).unwrap();
     }
     let (middle, bottom) = (LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 10.0);
     writeln!(svg, "<text x='{middle}' y='{bottom}' text-anchor='middle'>size (dashed: linear)</text>")
@@ -92,9 +97,13 @@ fn ticks(low: f64, high: f64) -> Vec<f64> {
     values.filter(|value| (low..=high).contains(value)).collect()
 }
 
-fn line(svg: &mut String, from: (f64, f64), to: (f64, f64), style: &str) {
-    writeln!(svg, "<line x1='{:.1}' y1='{:.1}' x2='{:.1}' y2='{:.1}' {style}/>", from.0, from.1, to.0, to.1)
-        .unwrap();
+fn draw_line(svg: &mut String, start: (f64, f64), end: (f64, f64), style: &str) {
+    writeln!(
+        svg,
+        "<line x1='{:.1}' y1='{:.1}' x2='{:.1}' y2='{:.1}' {style}/>",
+        start.0, start.1, end.0, end.1
+    )
+    .unwrap();
 }
 
 fn escape_xml(text: &str) -> String {

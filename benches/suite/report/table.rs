@@ -11,7 +11,7 @@ use crate::rows::Row;
 /// Returns the complete report.
 pub(super) fn markdown(suite: &Suite, results: &[(&Row, Findings)]) -> String {
     let mut text = format!("# What monopile costs\n\nMeasured on {}.\n", machine());
-    if suite.quick {
+    if suite.is_quick {
         text.push_str("\n**With `--quick`: at a sixteenth of the sizes, so the bars say little.**\n");
     }
     if process::find("valgrind").is_none() {
@@ -68,10 +68,10 @@ fn check_row(row: &Row, check: &Check, figure: &Figure) -> String {
 
 /// Returns a table row with one measurement at all its sizes.
 fn growth_row(findings: &Findings, what: &str) -> String {
-    let at = |scale| findings.find(what, scale).map(|(_, figure)| figure);
+    let figure_at = |scale| findings.find(what, scale).map(|(_, figure)| figure);
     let mut line = format!("| {} |", cell(what));
     for scale in [1, 4, 16] {
-        let text = at(scale).map_or("–".to_owned(), |figure| {
+        let text = figure_at(scale).map_or("–".to_owned(), |figure| {
             let (median, spread) = figure.median_and_spread();
             let instruction_count =
                 figure.instructions.map(|count| format!(", {}", instructions(Some(count))));
@@ -79,8 +79,8 @@ fn growth_row(findings: &Findings, what: &str) -> String {
         });
         write!(line, " {} |", cell(text.replace(" (–)", "").trim_end_matches(" · "))).unwrap();
     }
-    let peak = [1, 4, 16].into_iter().filter_map(at).filter_map(|figure| figure.peak_kib).max();
-    let growth = at(1).zip(at(16)).map(|(small, large)| large.median / small.median);
+    let peak = [1, 4, 16].into_iter().filter_map(figure_at).filter_map(|figure| figure.peak_kib).max();
+    let growth = figure_at(1).zip(figure_at(16)).map(|(small, large)| large.median / small.median);
     let growth =
         growth.filter(|growth| growth.is_finite()).map_or("–".to_owned(), |growth| format!("{growth:.1}"));
     writeln!(line, " {} | {growth} |", memory(peak)).unwrap();

@@ -48,7 +48,7 @@ fn measure(suite: &Suite) -> Findings {
         for figure in
             measure_interleaved(&mut candidates, suite.rounds(7), (scale, &size, Unit::MibPerSecond))
         {
-            findings.figure(figure);
+            findings.add_figure(figure);
         }
     }
     hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();

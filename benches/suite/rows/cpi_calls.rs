@@ -1,7 +1,7 @@
 //! Counts the CPI processes of a run: `info`, and one for each required call.
 
 use super::Row;
-use super::hello::more_jobs;
+use super::hello::add_jobs;
 use crate::Suite;
 use crate::findings::{Figure, Findings, Sample, Unit};
 use crate::support::hello::Hello;
@@ -24,7 +24,7 @@ fn measure(_: &Suite) -> Findings {
     let mut findings = Findings::default();
     for scale in [1, 4, 16] {
         let mut hello = Hello::new();
-        more_jobs(&mut hello, scale - 1);
+        add_jobs(&mut hello, scale - 1);
         let mut run = |what: &str, options: &[&str], required_methods: &[&str]| {
             hello.create(options).success();
             let requests = hello.take_requests();
@@ -32,7 +32,7 @@ fn measure(_: &Suite) -> Findings {
             let sample = Sample { value: methods.len() as f64, peak_kib: None };
             let size = format!("{scale} job(s)");
             let figure = Figure::new(what, u32::try_from(scale).unwrap(), &size, Unit::Count, &[sample]);
-            let figure = findings.figure(figure);
+            let figure = findings.add_figure(figure);
             let must = format!("{what}: 1 `info` + one per needed call ({})", required_methods.len());
             if scale == 1 || methods != required_methods {
                 findings.demand(&must, figure, None, methods == required_methods);

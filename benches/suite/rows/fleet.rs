@@ -37,7 +37,7 @@ fn measure(suite: &Suite) -> Findings {
         for figure in
             measure_interleaved(&mut candidates, suite.rounds(5), (scale, &size, Unit::Milliseconds))
         {
-            findings.figure(figure);
+            findings.add_figure(figure);
         }
     }
     hello.delete(&[]).success();

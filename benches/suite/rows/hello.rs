@@ -16,7 +16,7 @@ fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     for scale in [1, 4, 16] {
         let mut hello = Hello::new();
-        more_jobs(&mut hello, scale - 1);
+        add_jobs(&mut hello, scale - 1);
         run_with_events(&hello, hello.builtin_command(&["create-env"], &["-n"]));
         let mut samples: [Vec<Sample>; 4] = Default::default();
         let mut sentence = String::new();
@@ -35,7 +35,7 @@ fn measure(suite: &Suite) -> Findings {
         let size = format!("{scale} job(s)");
         let number = u32::try_from(scale).unwrap();
         for (what, samples) in [OURS, "CPI", "agent and its tasks", "all of it"].iter().zip(&samples) {
-            findings.figure(Figure::new(what, number, &size, Unit::Milliseconds, samples));
+            findings.add_figure(Figure::new(what, number, &size, Unit::Milliseconds, samples));
         }
         findings.note(format!("×{scale}, the last run: {sentence}"));
     }
@@ -46,7 +46,7 @@ fn measure(suite: &Suite) -> Findings {
 }
 
 /// Adds jobs that are rendered and sent but run no process.
-pub(super) fn more_jobs(hello: &mut Hello, count: usize) {
+pub(super) fn add_jobs(hello: &mut Hello, count: usize) {
     if count == 0 {
         return;
     }

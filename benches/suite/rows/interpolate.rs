@@ -95,7 +95,7 @@ fn compare(
         let instructions = (figure.name == name)
             .then(|| process::instructions(&command(Path::new(MONOPILE), inputs)))
             .flatten();
-        findings.figure(figure.with_instructions(instructions));
+        findings.add_figure(figure.with_instructions(instructions));
     }
 }
 
@@ -141,7 +141,7 @@ fn command(program: &Path, inputs: &Inputs) -> Command {
 
 /// Returns a function that scales the sizes of inputs.
 fn times(suite: &Suite, scale: usize) -> impl Fn(usize) -> usize {
-    let scale = if suite.quick { scale as f64 / 16.0 } else { scale as f64 };
+    let scale = if suite.is_quick { scale as f64 / 16.0 } else { scale as f64 };
     move |count| ((count as f64 * scale) as usize).max(1)
 }
 
@@ -219,16 +219,16 @@ fn ops(file: usize, count: usize, jobs: usize) -> String {
     let mut text = String::new();
     for op in 0..count {
         let job = (file * 31 + op * 7) % jobs;
-        let at = format!("/instance_groups/name=bosh/jobs/name=job{job}/properties");
+        let path = format!("/instance_groups/name=bosh/jobs/name=job{job}/properties");
         match op % 4 {
             0 => writeln!(
                 text,
-                "- type: replace\n  path: {at}/p{}\n  value: {{from: ops{file}}}",
+                "- type: replace\n  path: {path}/p{}\n  value: {{from: ops{file}}}",
                 op % PROPERTIES
             ),
-            1 => writeln!(text, "- type: replace\n  path: {at}/new{file}?/deep/er\n  value: [1, 2, 3]"),
-            2 => writeln!(text, "- type: replace\n  path: {at}/list?/-\n  value: ((var0))"),
-            _ => writeln!(text, "- type: remove\n  path: {at}/gone{op}?"),
+            1 => writeln!(text, "- type: replace\n  path: {path}/new{file}?/deep/er\n  value: [1, 2, 3]"),
+            2 => writeln!(text, "- type: replace\n  path: {path}/list?/-\n  value: ((var0))"),
+            _ => writeln!(text, "- type: remove\n  path: {path}/gone{op}?"),
         }
         .unwrap();
     }

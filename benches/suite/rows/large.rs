@@ -108,7 +108,7 @@ fn logs(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
     ];
     let size = format!("{} MiB", bytes >> 20);
     for figure in measure_interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
-        findings.figure(figure);
+        findings.add_figure(figure);
     }
     drop(candidates);
     hello.delete(&[]).success();
@@ -153,7 +153,7 @@ fn release(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
     let size =
         format!("{} MiB, a tarball of {} MiB", bytes >> 20, fs::metadata(&tarball).unwrap().len() >> 20);
     for figure in measure_interleaved(&mut candidates, suite.rounds(3), (scale, &size, Unit::Milliseconds)) {
-        findings.figure(figure);
+        findings.add_figure(figure);
     }
     fs::remove_dir_all(&directory).unwrap();
 }
@@ -186,12 +186,12 @@ fn documents(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
         (0..suite.rounds(5)).map(|_| cost(&mut hello.state_command(&["state", "show"]))).collect::<Vec<_>>();
     fs::write(hello.world.path("state.json"), small).unwrap();
     let size = format!("{:.1} MiB", bytes as f64 / 1048576.0);
-    findings.figure(Figure::new(STATE, scale, &size, Unit::Milliseconds, &show));
+    findings.add_figure(Figure::new(STATE, scale, &size, Unit::Milliseconds, &show));
 
     fill_history(&hello, bytes);
     let history =
         (0..suite.rounds(5)).map(|_| cost(&mut hello.state_command(&["history"]))).collect::<Vec<_>>();
-    findings.figure(Figure::new(HISTORY, scale, &size, Unit::Milliseconds, &history));
+    findings.add_figure(Figure::new(HISTORY, scale, &size, Unit::Milliseconds, &history));
     hello.delete(&[]).success();
 }
 

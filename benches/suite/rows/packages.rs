@@ -38,7 +38,7 @@ fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     let mut uploaded_bytes = Vec::new();
     for (scale, packages, levels) in GRAPHS {
-        let (packages, levels) = if suite.quick { (packages / 8, levels / 2) } else { (packages, levels) };
+        let (packages, levels) = if suite.is_quick { (packages / 8, levels / 2) } else { (packages, levels) };
         let jobs = (packages * 3).div_ceil(10);
         let hello = environment(packages, levels, jobs);
         let size = format!(
@@ -68,14 +68,14 @@ fn measure(suite: &Suite) -> Findings {
                 uploaded_bytes.push(cold.get("bytes_sent"));
                 findings.note(format!("×{scale}, compiling: {}", cold.sentence()));
                 findings.note(format!("×{scale}, cached: {}", warm.sentence()));
-                order(&mut findings, scale, &events, &cold);
+                check_order(&mut findings, scale, &events, &cold);
             }
         }
         hello.world.finish(hello.builtin_command(&["delete-env"], &["-n", "--skip-drain"])).success();
         let names =
             [WORK_WHEN_COMPILING, "all of it, compiling all", WORK_WHEN_CACHED, "all of it, all cached"];
         for (what, samples) in names.iter().zip(&samples).chain([(&TASKS, &tasks)]) {
-            findings.figure(Figure::new(what, scale, &size, Unit::Milliseconds, samples));
+            findings.add_figure(Figure::new(what, scale, &size, Unit::Milliseconds, samples));
         }
     }
     judge(&mut findings, &uploaded_bytes);
@@ -104,7 +104,7 @@ fn judge(findings: &mut Findings, uploaded_bytes: &[f64]) {
 }
 
 /// Checks when packages were sent and when they were compiled.
-fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timings) {
+fn check_order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timings) {
     let uploads = stretches(events, "Uploading package ");
     let compilations = stretches(events, "Compiling package ");
     let (Some(last_upload_end), Some(first_compilation_start)) =
@@ -125,11 +125,11 @@ fn order(findings: &mut Findings, scale: u32, events: &[Value], timings: &Timing
         let value = |value: f64| [Sample { value, peak_kib: None }];
         let overlap =
             Figure::new("uploads while others compile", scale, "", Unit::Count, &value(at_once as f64));
-        let overlap = findings.figure(overlap);
+        let overlap = findings.add_figure(overlap);
         findings.demand("compile requests overlap uploads", overlap, None, at_once > 0);
         let path =
             Figure::new("critical path of the packages", scale, "", Unit::Milliseconds, &value(critical));
-        let path = findings.figure(path);
+        let path = findings.add_figure(path);
         findings.demand("critical path reported", path, None, critical > 0.0);
     }
 }

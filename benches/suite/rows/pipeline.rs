@@ -150,11 +150,11 @@ impl Artifacts {
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
-    let divisor = if suite.quick { DIVISOR * 16 } else { DIVISOR };
+    let divisor = if suite.is_quick { DIVISOR * 16 } else { DIVISOR };
     let artifacts = Artifacts::new(divisor as usize);
     let size = format!("sizes and durations / {divisor}");
     let mut add = |name: &str, samples: &[Sample]| {
-        let index = findings.figure(Figure::new(name, 1, &size, Unit::Milliseconds, samples));
+        let index = findings.add_figure(Figure::new(name, 1, &size, Unit::Milliseconds, samples));
         (index, findings.figures[index].median)
     };
     let without_waiting = Model::without_waiting();

@@ -54,8 +54,8 @@ fn measure(suite: &Suite) -> Findings {
             }
             hiding.push(Sample { value: milliseconds(start).value / f64::from(LINES), peak_kib: None });
         }
-        findings.figure(Figure::new("a line", scale, &size, Unit::Milliseconds, &hiding));
-        findings.figure(Figure::new("learning the secrets", scale, &size, Unit::Milliseconds, &adding));
+        findings.add_figure(Figure::new("a line", scale, &size, Unit::Milliseconds, &hiding));
+        findings.add_figure(Figure::new("learning the secrets", scale, &size, Unit::Milliseconds, &adding));
     }
     findings
 }

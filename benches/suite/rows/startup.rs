@@ -34,12 +34,12 @@ fn measure(suite: &Suite) -> Findings {
     for figure in figures {
         let instructions =
             (figure.name == "monopile --version").then(|| process::instructions(&version())).flatten();
-        findings.figure(figure.with_instructions(instructions));
+        findings.add_figure(figure.with_instructions(instructions));
     }
     findings.at_most("under 3 ms", 0, 3.0);
     let bytes = std::fs::metadata(MONOPILE).unwrap().len();
     let sample = Sample { value: bytes as f64, peak_kib: None };
-    let size = findings.figure(Figure::new("the program", 1, "release build", Unit::Bytes, &[sample]));
+    let size = findings.add_figure(Figure::new("the program", 1, "release build", Unit::Bytes, &[sample]));
     findings.at_most("under 20 MiB", size, SIZE);
     findings
 }

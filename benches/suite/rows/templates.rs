@@ -65,7 +65,7 @@ fn measure(suite: &Suite) -> Findings {
                 time_call(|| drop(render_all(&ruby(), &templates, &context)))
             }),
         ];
-        if scale == 1 || !suite.quick && scale == 4 {
+        if scale == 1 || !suite.is_quick && scale == 4 {
             candidates.push(Candidate::new("one Ruby process per template", || {
                 time_call(|| {
                     for template in &templates {
@@ -74,10 +74,10 @@ fn measure(suite: &Suite) -> Findings {
                 })
             }));
         }
-        let at =
+        let scale_and_unit =
             (u32::try_from(scale).unwrap(), &*format!("{} templates", templates.len()), Unit::Milliseconds);
-        for figure in measure_interleaved(&mut candidates, suite.rounds(3), at) {
-            findings.figure(figure);
+        for figure in measure_interleaved(&mut candidates, suite.rounds(3), scale_and_unit) {
+            findings.add_figure(figure);
         }
     }
     let median = |what| findings.find(what, 4).map_or(f64::NAN, |(_, figure)| figure.median);

@@ -50,7 +50,7 @@ fn measure(suite: &Suite) -> Findings {
         let rounds = suite.rounds(if theirs.is_some() { 5 } else { 25 });
         for figure in measure_interleaved(&mut candidates, rounds, (scale, &size, Unit::Milliseconds)) {
             let instructions = (figure.name == OURS).then(|| process::instructions(&command())).flatten();
-            findings.figure(figure.with_instructions(instructions));
+            findings.add_figure(figure.with_instructions(instructions));
         }
         drop(candidates);
         if let Some((bosh, hello)) = &theirs {
@@ -59,7 +59,7 @@ fn measure(suite: &Suite) -> Findings {
         match bytes_read(&hello, command()) {
             Some(read) => {
                 let sample = Sample { value: read as f64, peak_kib: None };
-                findings.figure(Figure::new(
+                findings.add_figure(Figure::new(
                     "read of stemcell and releases",
                     scale,
                     &size,
@@ -74,7 +74,7 @@ fn measure(suite: &Suite) -> Findings {
             Sample::of(&process::run(&mut command()))
         });
         let samples: Vec<Sample> = touched.collect();
-        findings.figure(Figure::new(
+        findings.add_figure(Figure::new(
             "the same, the stemcell touched",
             scale,
             &size,

@@ -53,7 +53,7 @@ fn measure(suite: &Suite) -> Findings {
     for ((_, _, name), changes) in CHANGES.iter().zip(&changes) {
         for (part, what) in ["the service is interrupted", "the command takes"].iter().enumerate() {
             let samples: Vec<Sample> = changes.iter().map(|change| change[part]).collect();
-            findings.figure(Figure::new(
+            findings.add_figure(Figure::new(
                 &format!("{name}: {what}"),
                 1,
                 "one job",
@@ -67,22 +67,22 @@ fn measure(suite: &Suite) -> Findings {
 
 /// Returns the downtime of the service and the duration of the command.
 fn change(hello: &Hello, values: &Values, strategy: &str) -> [Sample; 2] {
-    let over = AtomicBool::new(false);
+    let is_over = AtomicBool::new(false);
     let address: SocketAddr = format!("{}:8580", hello.ip()).parse().unwrap();
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let (mut longest, mut since) = (Duration::ZERO, None);
-            while !over.load(Ordering::SeqCst) {
+            let (mut longest, mut outage_start) = (Duration::ZERO, None);
+            while !is_over.load(Ordering::SeqCst) {
                 match TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
-                    true => since = None,
-                    false => longest = longest.max(since.get_or_insert_with(Instant::now).elapsed()),
+                    true => outage_start = None,
+                    false => longest = longest.max(outage_start.get_or_insert_with(Instant::now).elapsed()),
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
             longest
         });
         let run_time = deploy(hello, values, strategy);
-        over.store(true, Ordering::SeqCst);
+        is_over.store(true, Ordering::SeqCst);
         let interruption = watch.join().unwrap().as_secs_f64() * 1000.0;
         [Sample { value: interruption, peak_kib: None }, run_time]
     })

@@ -133,7 +133,7 @@ fn text(error: &Error) -> String {
 #[test]
 fn download_is_verified_and_cached() {
     let world = World::new();
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let url = server.url("/x.tgz");
     for expected in
         [sha256(b"content"), sha1(b"content"), format!("{};sha256:{}", sha1(b"-"), &sha256(b"content")[7..])]
@@ -158,7 +158,7 @@ fn download_is_verified_and_cached() {
 fn file_is_copied_from_the_shared_cache() {
     let shared_directory = tempfile::tempdir().unwrap();
     let content = vec![b'x'; 5 << 20];
-    let server = Server::of_file(&content);
+    let server = Server::for_file(&content);
     let url = server.url("/x.tgz");
     let first = World::sharing(shared_directory.path());
     assert_eq!(first.obtain(&url, Some(&sha1(&content))).unwrap(), content);
@@ -183,7 +183,7 @@ fn file_is_copied_from_the_shared_cache() {
 #[test]
 fn nothing_is_downloaded_offline() {
     let (world, shared_directory) = (World::new(), tempfile::tempdir().unwrap());
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let (url, digest) = (server.url("/x.tgz"), sha1(b"content"));
     let obtain = |world: &World, expected: Option<&str>| {
         let cache = Cache::open(&world.root()).unwrap();
@@ -213,7 +213,7 @@ fn nothing_is_downloaded_offline() {
 fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
     let shared_directory = tempfile::tempdir().unwrap();
     let content = vec![b'x'; 5 << 20];
-    let server = Server::of_file(&content);
+    let server = Server::for_file(&content);
     let url = server.url("/x.tgz");
     let first = World::sharing(shared_directory.path());
     first.obtain(&url, Some(&sha1(&content))).unwrap();
@@ -255,7 +255,7 @@ fn partial_download_stays_if_the_shared_cache_lacks_the_file() {
 #[test]
 fn wrong_digest_leaves_no_file() {
     let world = World::new();
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(text(&error).contains(&sha1(b"content")) && text(&error).contains("/x.tgz"), "{error:?}");
@@ -270,7 +270,7 @@ fn wrong_file_is_recognised() {
         (b"", "it is empty"),
     ] {
         let world = World::new();
-        let server = Server::of_file(content);
+        let server = Server::for_file(content);
         let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
         assert_eq!((error.notes(), error.hints()), (&[note.to_owned()][..], &[][..]));
     }
@@ -378,7 +378,7 @@ fn file_is_read_while_it_arrives() {
 fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
     let world = World::new();
     let read_count = AtomicUsize::new(0);
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let (source, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(b"other"), &read_count);
     assert!(source.is_err() && read.is_err());
 
@@ -446,7 +446,7 @@ fn partial_download_of_another_version_is_discarded() {
 #[test]
 fn damaged_file_in_the_cache_is_downloaded_again() {
     let world = World::new();
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let expected = sha256(b"content");
     let path = world.obtain_unless(&server.url("/x.tgz"), Some(&expected), || Ok(())).unwrap().path;
     fs::write(&path, b"c0ntent").unwrap();
@@ -492,7 +492,7 @@ fn credentials_are_sent_but_not_displayed() {
 #[test]
 fn credentials_do_not_follow_redirects_to_another_host() {
     let world = World::new();
-    let target_server = Server::of_file(b"content");
+    let target_server = Server::for_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", target_server.port());
     let first_server = Server::start(move |_, _| answer("302 Found", &[("Location", &target)], b""));
     let url = format!("http://user:pass@localhost:{}/x.tgz", first_server.port());
@@ -505,7 +505,7 @@ fn credentials_do_not_follow_redirects_to_another_host() {
 #[test]
 fn credentials_do_not_follow_redirects_to_another_port() {
     let world = World::new();
-    let target_server = Server::of_file(b"content");
+    let target_server = Server::for_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz", target_server.port());
     let first_server = Server::start(move |request, _| match request.path() {
         "/x.tgz" => answer("302 Found", &[("Location", "/again.tgz")], b""),
@@ -567,7 +567,7 @@ fn refused_connection_is_retried_until_interrupted() {
 
 #[test]
 fn http_proxy_gets_absolute_urls_and_its_credentials() {
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let proxy = ForwardProxy::http();
     let world = World::with_variable("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz?q=1", server.port());
@@ -604,7 +604,7 @@ fn https_goes_through_a_connect_tunnel() {
 
 #[test]
 fn socks_proxy_resolves_names_and_checks_passwords() {
-    let server = Server::of_file(b"content");
+    let server = Server::for_file(b"content");
     let proxy = ForwardProxy::socks5(Some(("me", "s3cret")));
     let world =
         World::with_variable("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
@@ -693,7 +693,7 @@ const TOKEN_HEADER: &str = "Bearer t0ken";
 impl ImageRegistry {
     fn start() -> Self {
         let architecture = if cfg!(target_arch = "x86_64") { "amd64" } else { "arm64" };
-        let layer_server = Server::of_file(b"a layer");
+        let layer_server = Server::for_file(b"a layer");
         let layer_url = layer_server.url("/layer");
         let layers = format!(r#"{{"layers": [{{"digest": "{}"}}]}}"#, sha256(b"a layer"));
         let manifest = |architecture: &str, digest: &str| {
@@ -804,7 +804,7 @@ fn wrong_documents_of_an_image_are_refused() {
         (r#"{"manifests": [{"digest": "x", "platform": {"architecture": "vax"}}]}"#, "no image for"),
         (r#"{"layers": [{"digest": "a9993e364706816aba3e25717850c26c9cd0d89d"}]}"#, "SHA-1"),
     ] {
-        let server = Server::of_file(document.as_bytes());
+        let server = Server::for_file(document.as_bytes());
         let url = format!("oci://127.0.0.1:{}/x", server.port());
         let error = text(&World::new().obtain_unless(&url, None, || Ok(())).unwrap_err());
         assert!(error.contains(problem), "{document}: {error}");

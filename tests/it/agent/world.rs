@@ -59,7 +59,7 @@ impl AgentVm {
     pub(crate) fn without_agent() -> AgentVm {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
-        let directory = crate::support::directory();
+        let directory = crate::support::create_directory();
         let world = AgentVm { directory, pki, agent: None, port: 0, client, log: Arc::default() };
         world.write_settings(json!({}));
         world

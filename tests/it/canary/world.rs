@@ -50,7 +50,7 @@ impl Canary {
     /// tunnel's key and the registry's credentials are secrets.
     pub(super) fn far() -> (Canary, Island) {
         let subnet = crate::support::hello::far_subnet();
-        let mut canary = Canary::of(Hello::at(&subnet));
+        let mut canary = Canary::of(Hello::in_subnet(&subnet));
         let world = &canary.hello.world;
         let manifest = world.read("hello/stemcell/stemcell.MF");
         assert!(manifest.contains("api_version: 3\n"));
@@ -370,9 +370,9 @@ fn is_closed(path: &Path, root: &Path) -> bool {
 fn search(name: &str, text: &str, spellings: &[(String, &str)]) -> Vec<String> {
     let mut leaks = Vec::new();
     for (spelling, secret) in spellings {
-        if let Some(at) = memchr::memmem::find(text.as_bytes(), spelling.as_bytes()) {
-            let start = text.floor_char_boundary(at.saturating_sub(80));
-            let end = text.ceil_char_boundary((at + spelling.len() + 60).min(text.len()));
+        if let Some(position) = memchr::memmem::find(text.as_bytes(), spelling.as_bytes()) {
+            let start = text.floor_char_boundary(position.saturating_sub(80));
+            let end = text.ceil_char_boundary((position + spelling.len() + 60).min(text.len()));
             leaks.push(format!("{name}: '{secret}' as '{spelling}' in: {}", text[start..end].escape_debug()));
         }
     }

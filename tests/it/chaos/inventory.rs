@@ -94,9 +94,9 @@ impl Inventory {
                 self.known_until.insert(cid, runs);
                 continue;
             }
-            let since = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
+            let first_report = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
             let is_named = |report: &String| names.iter().any(|name| report.contains(name));
-            if !self.may_be_unrecorded(&cid) && !self.reports[since..].iter().any(is_named) {
+            if !self.may_be_unrecorded(&cid) && !self.reports[first_report..].iter().any(is_named) {
                 unreported.push(format!("{cid} (known as {})", names[1..].join(", ")));
             }
         }

@@ -77,7 +77,7 @@ pub(super) struct Attempt {
     /// The things that the run may delete.
     pub may_delete: DeletePermission,
     /// The things that later runs may delete if this one does not succeed.
-    pub later: DeletePermission,
+    pub may_delete_later: DeletePermission,
     /// True if nothing disturbs the run.
     pub is_undisturbed: bool,
     /// True if the run is killed with SIGKILL.
@@ -159,7 +159,7 @@ pub(super) struct ChaosLife {
     jobs_may_be_stopped: bool,
     /// The commands so far, for messages.
     log: String,
-    last: Run,
+    last_run: Run,
     pub counts: Counts,
     /// The counts of all lives, to which this one adds its own at its end.
     total: Arc<Mutex<Counts>>,
@@ -192,7 +192,7 @@ impl ChaosLife {
             may_reset: false,
             jobs_may_be_stopped: false,
             log: String::new(),
-            last: Run { code: 0, stdout: String::new(), stderr: String::new() },
+            last_run: Run { code: 0, stdout: String::new(), stderr: String::new() },
             counts: Counts::default(),
             total: total.clone(),
         };
@@ -360,7 +360,7 @@ impl ChaosLife {
         Attempt {
             command,
             may_delete,
-            later: may_delete,
+            may_delete_later: may_delete,
             is_undisturbed: true,
             is_killed: false,
             is_silenced: false,
@@ -447,16 +447,16 @@ impl ChaosLife {
             _ => {}
         }
         self.execute(command, attempt, hold);
-        let run = &self.last;
+        let run = &self.last_run;
         let _ = writeln!(self.log, "  {:?} ends with {}", attempt.command, run.code);
         *self.counts.codes.entry(run.code).or_default() += 1;
-        let may_be = CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
-        self.check(may_be, || "an exit code that is not documented".to_owned());
-        let run = &self.last;
+        let is_documented = CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
+        self.check(is_documented, || "an exit code that is not documented".to_owned());
+        let run = &self.last_run;
         let output = format!("{}{}", run.stdout, run.stderr);
         self.check(!output.contains("panicked at"), || "the program panicked".to_owned());
         self.check(!output.contains(SECRET), || "a secret is in the output".to_owned());
-        let requests = self.inventory.observe_run(&self.hello, &self.last);
+        let requests = self.inventory.observe_run(&self.hello, &self.last_run);
         self.counts.calls += requests.len();
         if !self.is_held() {
             self.hello.wait_until_idle();
@@ -466,7 +466,7 @@ impl ChaosLife {
         self.check_nothing_lost();
         self.check_living_vm(&records, attempt);
         self.update_expectations(attempt);
-        let Run { code, stdout, stderr } = &self.last;
+        let Run { code, stdout, stderr } = &self.last_run;
         Run { code: *code, stdout: stdout.clone(), stderr: stderr.clone() }
     }
 
@@ -520,7 +520,7 @@ impl ChaosLife {
         let is_signalled =
             matches!(hold, HeldCallAction::Signal(..) | HeldCallAction::Interrupt) && hold_start.is_some();
         self.counts.signals += usize::from(code == -1 || is_signalled);
-        self.last = Run { code, stdout: read("stdout"), stderr: read("stderr") };
+        self.last_run = Run { code, stdout: read("stdout"), stderr: read("stderr") };
         if let Some(mut second) = second {
             let start = Instant::now();
             let second_status = loop {
@@ -535,8 +535,8 @@ impl ChaosLife {
             let _ = writeln!(self.log, "  a second Create ends with {code}");
             *self.counts.codes.entry(code).or_default() += 1;
             // The reports of both commands count.
-            self.last.stdout += &read("second.stdout");
-            self.last.stderr += &read("second.stderr");
+            self.last_run.stdout += &read("second.stdout");
+            self.last_run.stderr += &read("second.stderr");
             self.check(CODES.contains(&code), || format!("the second run ends with {code}"));
         }
         self.check(status.is_some(), || {
@@ -604,11 +604,11 @@ impl ChaosLife {
 
     /// Allows the things that the CPI pretended to delete to be off the record.
     fn allow_pretended_deletions(&mut self, requests: &[Value], methods: &[&str]) {
-        let present = self.inventory.present_cids(&self.hello);
+        let present_cids = self.inventory.present_cids(&self.hello);
         for request in requests {
             let was_pretended = methods.iter().any(|method| request["method"] == *method);
             if let Some(cid) = request["arguments"][0].as_str().filter(|_| was_pretended)
-                && present.contains(cid)
+                && present_cids.contains(cid)
             {
                 self.inventory.allow_unrecorded(cid);
             }
@@ -662,7 +662,7 @@ impl ChaosLife {
     /// Updates the expectations after the end of a run.
     fn update_expectations(&mut self, attempt: &Attempt) {
         let command = attempt.command;
-        let has_succeeded = self.last.code == 0;
+        let has_succeeded = self.last_run.code == 0;
         let has_state = self.hello.world.exists("state.json");
         if command == OperatorCommand::Delete {
             self.may_reset = true;
@@ -671,7 +671,7 @@ impl ChaosLife {
             }
         }
         if !has_succeeded || command == OperatorCommand::Delete {
-            self.may_be_deleted = self.may_be_deleted.or(attempt.later);
+            self.may_be_deleted = self.may_be_deleted.or(attempt.may_delete_later);
             let reading_commands = [
                 OperatorCommand::Report,
                 OperatorCommand::Plan,
@@ -774,7 +774,7 @@ impl ChaosLife {
     /// Fails with the log, the last output and the cloud.
     #[track_caller]
     pub(super) fn fail(&self, what: &str) -> ! {
-        let Run { code, stdout, stderr } = &self.last;
+        let Run { code, stdout, stderr } = &self.last_run;
         let state = std::fs::read_to_string(self.hello.world.path("state.json")).unwrap_or_default();
         panic!(
             "{what}\n{}the cloud has {:?}\n--- state\n{state}\n--- the last command, exit code {code}: \

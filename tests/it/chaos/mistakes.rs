@@ -131,11 +131,11 @@ impl ChaosLife {
     }
 
     fn run_held_at_call(&mut self, call: usize, command: OperatorCommand, hold: &HeldCallAction) {
-        self.hello.set_script(Script::at(call, Interruption::Hold));
+        self.hello.set_script(Script::with_interruption(call, Interruption::Hold));
         let mut attempt = Attempt { is_undisturbed: false, ..self.attempt(command) };
         if matches!(hold, HeldCallAction::RemoveLock) {
             attempt.may_delete = attempt.may_delete.or(self.may_delete(OperatorCommand::Create));
-            attempt.later = attempt.may_delete;
+            attempt.may_delete_later = attempt.may_delete;
         }
         self.run(self.prepare_command(command, &[]), &attempt, hold);
     }
@@ -145,8 +145,8 @@ impl ChaosLife {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let command = self.prepare_command(OperatorCommand::Create, &[]);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-        let at = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
-        arguments.drain(at..at + 2);
+        let index = arguments.iter().position(|argument| argument == "--vars-store").unwrap();
+        arguments.drain(index..index + 2);
         let attempt = Attempt {
             may_delete: DeletePermission::default(),
             ..self.harmless_attempt(OperatorCommand::Create)

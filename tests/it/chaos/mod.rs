@@ -69,15 +69,15 @@ use life::{ChaosLife, Counts};
 use misbehaviours::MISBEHAVIOURS;
 
 use crate::support::number_from_environment as number;
-use crate::support::process::waiting;
+use crate::support::process::name_wait;
 
 /// The seeds of the default run.
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// The number of lives at once, unless fewer tests run at once. A life mostly waits.
-const AT_ONCE: u64 = 4;
+const PARALLEL_LIVES: u64 = 4;
 
 /// Runs the life of a seed. Returns the message of its failure.
-fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
+fn run_life(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
     let steps: Option<Vec<usize>> = std::env::var("MONOPILE_CHAOS_STEPS")
         .ok()
         .map(|steps| steps.split(',').map(|step| step.parse().unwrap()).collect());
@@ -97,17 +97,18 @@ fn live(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
 }
 
 /// Runs the lives of `next` seeds, some at once, and reports them.
-fn live_all(next: impl Fn() -> Option<u64> + Sync) {
+fn run_lives(next: impl Fn() -> Option<u64> + Sync) {
     let start = Instant::now();
     let (total, failures) = (Arc::<Mutex<Counts>>::default(), Mutex::new(BTreeMap::new()));
     let ended_well = AtomicU64::new(0);
-    let _waiting = waiting("the last life of the chaos");
+    let _wait = name_wait("the last life of the chaos");
     std::thread::scope(|scope| {
-        for _ in 0..number("RUST_TEST_THREADS").map_or(AT_ONCE, |threads| threads.min(AT_ONCE)) {
+        for _ in 0..number("RUST_TEST_THREADS").map_or(PARALLEL_LIVES, |threads| threads.min(PARALLEL_LIVES))
+        {
             scope.spawn(|| {
                 while let Some(seed) = next() {
                     let life = Instant::now();
-                    let result = live(seed, &total);
+                    let result = run_life(seed, &total);
                     let seconds = life.elapsed().as_secs_f64();
                     match result {
                         Ok(()) => {
@@ -148,16 +149,16 @@ fn random_sequences_lose_no_resource() {
     let sequence = AtomicU64::new(0);
     let position = || sequence.fetch_add(1, Ordering::SeqCst);
     match (number("MONOPILE_CHAOS_SEED"), number("MONOPILE_CHAOS")) {
-        (Some(seed), _) => live_all(|| (position() == 0).then_some(seed)),
+        (Some(seed), _) => run_lives(|| (position() == 0).then_some(seed)),
         (None, Some(seconds)) => {
             let end = Instant::now() + Duration::from_secs(seconds);
             // Seeds of different runs differ.
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
             let first = now % 1_000_000 * 1000;
-            live_all(|| (Instant::now() < end).then(|| first + position()));
+            run_lives(|| (Instant::now() < end).then(|| first + position()));
         }
         (None, None) => {
-            live_all(|| SEEDS.get(usize::try_from(position()).unwrap()).copied());
+            run_lives(|| SEEDS.get(usize::try_from(position()).unwrap()).copied());
         }
     }
 }

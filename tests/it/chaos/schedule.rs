@@ -209,7 +209,7 @@ pub(super) fn draw_steps(seed: u64) -> Vec<Step> {
         command: OperatorCommand::Create,
         disturbance: draw_disturbance(&mut dice, OperatorCommand::Create),
     }];
-    for _ in 0..dice.between(3, 6) {
+    for _ in 0..dice.number_between(3, 6) {
         steps.push(draw_step(&mut dice));
     }
     steps
@@ -246,8 +246,8 @@ fn draw_step(dice: &mut Dice) -> Step {
 
 /// Draws the disturbance of a command. Misbehaviour of the CPI is the most frequent one.
 fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
-    let call = dice.between(2, 9);
-    let message = dice.between(1, 16);
+    let call = dice.number_between(2, 9);
+    let message = dice.number_between(1, 16);
     let side = dice.pick(&[Moment::Before, Moment::After]);
     let action = dice.pick_weighted(&[
         (4, MachineAction::KillAgent),
@@ -281,7 +281,7 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
 }
 
 fn draw_mistake(dice: &mut Dice) -> Mistake {
-    let call = dice.between(2, 6);
+    let call = dice.number_between(2, 6);
     let (imports, names_disk) = (dice.chance(60), dice.chance(60));
     dice.pick_weighted(&[
         (3, Mistake::ForgottenStore),

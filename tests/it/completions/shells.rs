@@ -239,8 +239,8 @@ fn check_completions(name: &str) {
     // Full names are offered without aliases and hidden names, and without options.
     let candidates = shell.list_candidates("monopile ", "upload-stemcell");
     assert!(candidates.contains("interpolate") && candidates.contains("cloud-check"), "{candidates}");
-    for absent in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
-        assert!(!candidates.contains(absent), "{name}: {absent}: {candidates}");
+    for hidden_name in ["--json", "--help", "cck", "cloudcheck", "cpis"] {
+        assert!(!candidates.contains(hidden_name), "{name}: {hidden_name}: {candidates}");
     }
     // An env file is also read.
     shell.run("cd sub");
@@ -279,8 +279,8 @@ fn empty_word_offers_full_names_only() {
         let names: Vec<&str> =
             all.lines().filter_map(|line| line.split([':', '\t']).next()).map(str::trim).collect();
         assert!(names.contains(&"interpolate") && names.contains(&"help"), "{shell}: {all}");
-        for absent in ["int", "cck", "cloudcheck", "cpis"] {
-            assert!(!names.contains(&absent), "{shell}: {absent}: {all}");
+        for hidden_name in ["int", "cck", "cloudcheck", "cpis"] {
+            assert!(!names.contains(&hidden_name), "{shell}: {hidden_name}: {all}");
         }
         assert!(!names.iter().any(|name| name.starts_with('-')), "{shell}: {all}");
         assert!(answer("cck").starts_with("cck") && answer("--js").starts_with("--json"), "{shell}");

@@ -41,7 +41,7 @@ impl Expected {
         self.cpi.version().min(3).min(self.cap.unwrap_or(3))
     }
 
-    fn v2(&self) -> bool {
+    fn is_v2(&self) -> bool {
         self.api_version() >= 2 && self.stemcell.unwrap_or(1) >= 2
     }
 
@@ -49,7 +49,7 @@ impl Expected {
     /// always so under contract v2. With an old stemcell, it is so if the CPI returns them, as the scripted
     /// one does in even versions.
     fn is_recorded(&self) -> bool {
-        self.v2() || self.api_version() >= 2 && self.cpi.version().is_multiple_of(2)
+        self.is_v2() || self.api_version() >= 2 && self.cpi.version().is_multiple_of(2)
     }
 }
 
@@ -73,7 +73,7 @@ fn every_cpi_works_with_every_stemcell() {
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(2) });
     cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(1) });
     let start = Instant::now();
-    run_in_parallel(&cells, live);
+    run_in_parallel(&cells, run_life);
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
 }
 
@@ -111,7 +111,7 @@ fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
 
 /// Creates, changes and deletes an environment, and checks requests, state, messages and registry against the
 /// versions of this cell.
-fn live(cell: &Expected) {
+fn run_life(cell: &Expected) {
     let mut hello = Hello::new();
     let manifest = hello.world.read("hello/stemcell/stemcell.MF");
     let version = cell.stemcell.map(|version| format!("api_version: {version}\n")).unwrap_or_default();
@@ -129,8 +129,8 @@ fn live(cell: &Expected) {
     let proxy = hello.listen();
 
     let run = hello.create(&options).success();
-    assert_eq!(run.stdout.contains("(contract v1)"), !cell.v2(), "{cell:?}: {}", run.stdout);
-    assert_eq!(run.stdout.contains("no longer needed"), cell.v2(), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("(contract v1)"), !cell.is_v2(), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("no longer needed"), cell.is_v2(), "{cell:?}: {}", run.stdout);
     let create = [
         "info",
         "create_stemcell",
@@ -230,7 +230,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
 fn check_state(cell: &Expected, hello: &Hello) {
     let state = hello.state();
     let vm = &state["monopile"]["vm"];
-    assert_eq!(vm["contract"], if cell.v2() { "v2" } else { "v1" }, "{cell:?}");
+    assert_eq!(vm["contract"], if cell.is_v2() { "v2" } else { "v1" }, "{cell:?}");
     assert_eq!(vm["networks"].is_object(), cell.is_recorded(), "{cell:?}: {vm}");
     assert_eq!(state["disks"].as_array().unwrap().len(), 1, "{cell:?}");
     let disk = &state["disks"][0];
@@ -246,7 +246,7 @@ fn check_messages(cell: &Expected, proxy: &AgentProxy, expected: &[&str]) {
     let mut expected_messages = Vec::new();
     for what in expected {
         match *what {
-            "mount" if cell.v2() => expected_messages.extend(["add_persistent_disk", "mount_disk"]),
+            "mount" if cell.is_v2() => expected_messages.extend(["add_persistent_disk", "mount_disk"]),
             "mount" => expected_messages.push("mount_disk"),
             "unmount" => expected_messages.extend(["list_disk", "unmount_disk"]),
             "remove" => expected_messages.extend(["migrate_disk", "remove_persistent_disk"]),
@@ -266,6 +266,6 @@ fn check_messages(cell: &Expected, proxy: &AgentProxy, expected: &[&str]) {
 
 /// Checks that the registry is up for each VM created under contract v1, and never under contract v2.
 fn check_registry(cell: &Expected, hello: &Hello) {
-    let expected = if cell.v2() { "closed\nclosed\n" } else { "open\nopen\n" };
+    let expected = if cell.is_v2() { "closed\nclosed\n" } else { "open\nopen\n" };
     assert_eq!(hello.world.read("registry"), expected, "{cell:?}");
 }

@@ -9,12 +9,12 @@ mod retries;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::process::waiting;
+use crate::support::process::name_wait;
 
 /// Runs `work` for all `cases`, several at a time, because a case mostly waits for processes.
 fn run_in_parallel<T: Sync>(cases: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
-    let _waiting = waiting("the last case");
+    let _wait = name_wait("the last case");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

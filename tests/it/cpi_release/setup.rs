@@ -15,7 +15,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Machine {
-        Machine { directory: crate::support::directory() }
+        Machine { directory: crate::support::create_directory() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

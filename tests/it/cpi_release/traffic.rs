@@ -34,7 +34,7 @@ impl Traffic {
                 let mut log = log.lock().unwrap();
                 // The recorded calls of the CPI came before this message, because the program talks to only
                 // one of the two at a time.
-                log.extend(calls(&cpi));
+                log.extend(take_calls(&cpi));
                 log.push(Message::Agent(exchange));
             }
         });
@@ -44,13 +44,13 @@ impl Traffic {
     /// Returns the traffic since the last call.
     pub(super) fn take(&self) -> Conversation {
         let mut log = self.log.lock().unwrap();
-        log.extend(calls(&self.cpi));
+        log.extend(take_calls(&self.cpi));
         Conversation(std::mem::take(&mut log))
     }
 }
 
 /// Reads and removes the recorded calls of the CPI.
-fn calls(path: &PathBuf) -> Vec<Message> {
+fn take_calls(path: &PathBuf) -> Vec<Message> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
     std::fs::remove_file(path).unwrap();
     text.lines().map(|line| Message::Cpi(serde_json::from_str(line).unwrap())).collect()

@@ -182,7 +182,7 @@ impl CrashLife<'_> {
                     MachineAction::Reboot => machine::reboot(&self.hello),
                     MachineAction::SwitchOff => self.hello.kill_vm(),
                     MachineAction::Restart { has_rebooted } => {
-                        self.pid_heirs.push(machine::restart(&self.hello, &mut child, has_rebooted));
+                        self.pid_successors.push(machine::restart(&self.hello, &mut child, has_rebooted));
                     }
                 }
                 self.hello.release_call();

@@ -9,7 +9,7 @@ use crate::support::hello::Hello;
 
 /// Runs a life whose first run has `pages` free pages for the state. Later runs have room. The life uses its
 /// own mount namespace. A `long` state has more than one page, so that a write can be short.
-fn live((pages, long): (u64, bool)) -> bool {
+fn run_life((pages, long): (u64, bool)) -> bool {
     let hello = Hello::new();
     let world = &hello.world;
     let run = |command: Command| {
@@ -91,6 +91,6 @@ fn full_disk_corrupts_no_file() {
         true => (0..=24).map(short).chain((0..=36).map(long)).collect(),
         false => vec![short(0), short(3), short(6), long(1), long(5), long(11)],
     };
-    let outcomes: Vec<bool> = disks.into_iter().map(live).collect();
+    let outcomes: Vec<bool> = disks.into_iter().map(run_life).collect();
     assert!(outcomes.contains(&false), "the disk was never full: {outcomes:?}");
 }

@@ -44,9 +44,9 @@ fn kill_at_an_agent_message_loses_no_resource() {
             let moments = [Moment::Before, Moment::During, Moment::After];
             let points = messages.flat_map(|message| moments.map(|moment| (message, moment)));
             // Messages under v1 are nearly the same, so each is tried at only one moment.
-            let selected_points = points
-                .enumerate()
-                .filter(|(at, _)| setting == LifeSetting::V2 || (at / 3 + setting as usize) % 3 == at % 3);
+            let selected_points = points.enumerate().filter(|(index, _)| {
+                setting == LifeSetting::V2 || (index / 3 + setting as usize) % 3 == index % 3
+            });
             selected_points
                 .map(|(_, (message, moment))| {
                     Disturbance::At(ConversationPoint::Message(message, moment), MachineAction::Kill)
@@ -84,8 +84,8 @@ fn kill_at_any_instant_loses_no_resource() {
         sweep.add(setting, sample, |stage| {
             // The moments are spread over the run, and are the same in every test run.
             let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
-            let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
-            (0..instants).map(|number| Disturbance::After(at(number))).collect()
+            let instant = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
+            (0..instants).map(|number| Disturbance::After(instant(number))).collect()
         });
     }
     sweep.run();

@@ -14,7 +14,7 @@ use crate::support::bucket::Bucket;
 use crate::support::gate::{Gate, GateListener};
 use crate::support::hello::Hello;
 use crate::support::is_full_sweep;
-use crate::support::machine::PidHeir;
+use crate::support::machine::PidSuccessor;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Script, wait_until};
 
@@ -25,7 +25,7 @@ pub(super) const STAGES: [&str; 5] =
 pub(super) const RECREATE: usize = 3;
 const DELETE: usize = 4;
 /// Stages that can be skipped.
-pub(super) const NEEDLESS: [usize; 2] = [1, RECREATE];
+pub(super) const SKIPPABLE_STAGES: [usize; 2] = [1, RECREATE];
 
 /// The contract between program, CPI and stemcell, and the storage of the state. Under v1, a registry is
 /// configured.
@@ -76,7 +76,7 @@ pub(super) struct CrashLife<'t> {
     /// The stage and its disturbance, for messages.
     pub context: String,
     /// Processes that got the PIDs of our processes.
-    pub pid_heirs: Vec<PidHeir>,
+    pub pid_successors: Vec<PidSuccessor>,
     _proxy: AgentProxy,
     tally: &'t Tally,
     /// CIDs that the operator removed from the cloud on the program's advice.
@@ -113,13 +113,13 @@ impl<'t> CrashLife<'t> {
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
-        let (context, pid_heirs, removed_cids) = (String::new(), Vec::new(), BTreeSet::new());
+        let (context, pid_successors, removed_cids) = (String::new(), Vec::new(), BTreeSet::new());
         CrashLife {
             hello,
             setting,
             gate,
             context,
-            pid_heirs,
+            pid_successors,
             _proxy: proxy,
             tally,
             removed_cids,
@@ -178,7 +178,7 @@ impl<'t> CrashLife<'t> {
 
     /// Runs the complete life without the stages that `runs_stage` excludes. `command` runs a stage's command
     /// to its end; `check` gets the state after each deploy.
-    pub(super) fn live(
+    pub(super) fn run_stages(
         &mut self,
         runs_stage: impl Fn(usize) -> bool,
         mut command: impl FnMut(&mut Self, usize),
@@ -213,8 +213,8 @@ impl<'t> CrashLife<'t> {
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
         let in_place = usize::from(runs_stage(1));
         self.check_effects(3 + usize::try_from(deploys).unwrap() - in_place);
-        for heir in &mut self.pid_heirs {
-            assert!(heir.is_well(), "a process was signalled that had a pid of ours");
+        for successor in &mut self.pid_successors {
+            assert!(successor.is_well(), "a process was signalled that had a pid of ours");
         }
     }
 

@@ -37,16 +37,16 @@ const MOVE: [&str; 3] = ["--recreate-persistent-disks", "-v", "az=zb"];
 
 /// Creates in `a`, is killed while it moves to `b`, repeats the command, and deletes. Returns true if the
 /// kill happened, and the number of CPI calls of the move, which is complete only without a disturbance.
-fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
+fn run_life(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
     let place = format!("{disturbance:?}");
     let hello = hello();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     run(&hello, "create-env", &["-v", "az=za"]).success();
     assert_eq!(hello.ask_counter(), 1, "{place}");
-    hello.set_script(
-        disturbance
-            .map_or_else(|| Script::with_info(InfoAnswer::Local), |(call, when)| Script::at(call, when)),
-    );
+    hello.set_script(disturbance.map_or_else(
+        || Script::with_info(InfoAnswer::Local),
+        |(call, when)| Script::with_interruption(call, when),
+    ));
     let first_run = run(&hello, "create-env", &MOVE);
     let calls = hello.calls("");
     let was_killed = first_run.code == -1;
@@ -89,7 +89,7 @@ fn live(disturbance: Option<(usize, Interruption)>) -> (bool, usize) {
 
 #[test]
 fn kill_during_a_move_loses_no_resource() {
-    let calls = live(None).1;
+    let calls = run_life(None).1;
     let interruptions = [
         Interruption::Before,
         Interruption::Slow,
@@ -101,7 +101,7 @@ fn kill_during_a_move_loses_no_resource() {
     // The sample is spread over the move, with each kind of kill.
     let points: Vec<(usize, Interruption)> =
         if is_full_sweep() { every.collect() } else { every.step_by(17).collect() };
-    let kills = points.iter().filter(|(call, when)| live(Some((*call, *when))).0).count();
+    let kills = points.iter().filter(|(call, when)| run_life(Some((*call, *when))).0).count();
     eprintln!(
         "kill sweep of a move: {} points, of which {kills} kept the run from its end; no leaks",
         points.len()

@@ -1,6 +1,6 @@
 //! Runs many lives at once and collects their results.
 
-use crate::support::process::{RunToEnd, prepare, waiting};
+use crate::support::process::{RunToEnd, name_wait, prepare};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::disturbance::{Disturbance, wrap_command};
-use super::life::{CrashLife, LifeSetting, NEEDLESS, RECREATE, STAGES};
+use super::life::{CrashLife, LifeSetting, RECREATE, SKIPPABLE_STAGES, STAGES};
 use crate::support::hello::Hello;
 use crate::support::{is_full_sweep, is_long_form, wanted_sweep};
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
-const AT_ONCE: (usize, usize) = (4, 10);
+const PARALLEL_LIVES: (usize, usize) = (4, 10);
 
 /// System calls that create, write, sync or remove files. Opens count only if they create a file.
 const SYSCALLS: [&str; 7] = ["openat", "fsync", "rename", "unlink", "linkat", "write", "mkdir"];
@@ -102,7 +102,7 @@ fn run_undisturbed(setting: LifeSetting) -> Reference {
     let tally = Tally::default();
     let mut reference = Reference::default();
     let mut states: [Value; STAGES.len()] = Default::default();
-    CrashLife::new(setting, &tally).live(
+    CrashLife::new(setting, &tally).run_stages(
         |_| true,
         |life, stage| {
             life.reset_disturbances();
@@ -214,14 +214,14 @@ impl Sweep {
                 let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
                 let sample_size = sample.min(length);
                 *points = (0..sample_size)
-                    .map(|at| points[(start + at * length / sample_size) % length].clone())
+                    .map(|index| points[(start + index * length / sample_size) % length].clone())
                     .collect();
             }
         }
         let count = all.iter().map(Vec::len).max().unwrap_or_default();
         for life in 0..count {
-            let at = |stage: usize| all[stage].get(life).cloned().unwrap_or(Disturbance::Never);
-            self.lives.push((setting, std::array::from_fn(at)));
+            let disturbance = |stage: usize| all[stage].get(life).cloned().unwrap_or(Disturbance::Never);
+            self.lives.push((setting, std::array::from_fn(disturbance)));
         }
     }
 
@@ -229,15 +229,15 @@ impl Sweep {
     pub(super) fn run(self) {
         let tally = Tally::default();
         let next = AtomicUsize::new(0);
-        let at_once = if is_long_form() { AT_ONCE.1 } else { AT_ONCE.0 };
-        let _waiting = waiting("the last life of the sweep");
+        let thread_count = if is_long_form() { PARALLEL_LIVES.1 } else { PARALLEL_LIVES.0 };
+        let _wait = name_wait("the last life of the sweep");
         std::thread::scope(|scope| {
-            for _ in 0..at_once.min(self.lives.len()) {
+            for _ in 0..thread_count.min(self.lives.len()) {
                 scope.spawn(|| {
                     loop {
                         let number = next.fetch_add(1, Ordering::SeqCst);
                         let Some((setting, disturbances)) = self.lives.get(number) else { break };
-                        live(*setting, disturbances, &tally);
+                        run_life(*setting, disturbances, &tally);
                         if (number + 1).is_multiple_of(25) {
                             eprintln!("{}: {} of {} lives", self.name, number + 1, self.lives.len());
                         }
@@ -263,11 +263,11 @@ impl Sweep {
 }
 
 /// Runs one life. A failure does not stop the others.
-fn live(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
+fn run_life(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], tally: &Tally) {
     let reference = reference(setting);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        CrashLife::new(setting, tally).live(
-            |stage| !NEEDLESS.contains(&stage) || disturbances[stage] != Disturbance::Never,
+        CrashLife::new(setting, tally).run_stages(
+            |stage| !SKIPPABLE_STAGES.contains(&stage) || disturbances[stage] != Disturbance::Never,
             |life, stage| life.run_stage(stage, &disturbances[stage]),
             |stage, state, place| {
                 assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");

@@ -53,8 +53,8 @@ fn another_machine_resumes_after_a_kill_at_any_instant() {
     // The default run has random instants on one machine only.
     sweep.add(LifeSetting::Shared, 0, |stage| {
         let length = u64::try_from(reference.times[stage].as_millis()).unwrap();
-        let at = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
-        (0..20).map(|number| Disturbance::After(at(number))).collect()
+        let instant = |number: u64| length * ((number * 7919 + 104_729 * stage as u64) % 1000) / 1000;
+        (0..20).map(|number| Disturbance::After(instant(number))).collect()
     });
     sweep.run();
 }

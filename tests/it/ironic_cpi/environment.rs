@@ -36,23 +36,23 @@ impl Machine {
         let portal = metal.tgtd.portal.clone();
         std::fs::create_dir_all(scratch.join("by-path")).unwrap();
         let thread = std::thread::spawn(move || {
-            let mut running: Option<Child> = None;
+            let mut machine_process: Option<Child> = None;
             while !is_stopped.load(Ordering::SeqCst) {
                 for _ in 0..PLUGS_PER_POLL {
                     plug_disks(&volumes, &scratch, &portal);
                     std::thread::sleep(PLUG_PAUSE);
                 }
                 let node_json = ironic.call("GET", &format!("/v1/nodes/{uuid}"), None);
-                match (&mut running, node_json["power_state"] == "power on") {
-                    (None, true) => running = boot(ironic, &uuid, &volumes, &scratch),
+                match (&mut machine_process, node_json["power_state"] == "power on") {
+                    (None, true) => machine_process = boot(ironic, &uuid, &volumes, &scratch),
                     (Some(machine), false) => {
                         end(machine);
-                        running = None;
+                        machine_process = None;
                     }
                     _ => {}
                 }
             }
-            if let Some(mut machine) = running {
+            if let Some(mut machine) = machine_process {
                 end(&mut machine);
             }
         });

@@ -27,8 +27,8 @@ enum Fault {
     KilledAfter,
 }
 
-const OF_REQUESTS: [Fault; 4] = [Fault::Lost, Fault::KilledAfter, Fault::Refused, Fault::KilledBefore];
-const OF_COMMANDS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::KilledBefore];
+const REQUEST_FAULTS: [Fault; 4] = [Fault::Lost, Fault::KilledAfter, Fault::Refused, Fault::KilledBefore];
+const COMMAND_FAULTS: [Fault; 3] = [Fault::Refused, Fault::KilledAfter, Fault::KilledBefore];
 
 /// A point for a fault.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,7 +39,8 @@ enum FaultPoint {
 
 #[derive(Default)]
 struct Plan {
-    at: Option<(usize, Fault)>,
+    /// The number of the request that gets the fault.
+    fault: Option<(usize, Fault)>,
     /// The first request to reject, and the number of rejected requests. `None` rejects all later requests,
     /// including reads.
     outage: Option<(usize, Option<usize>)>,
@@ -66,17 +67,17 @@ impl Faulty {
                 let mut plan = proxy_plan.lock().unwrap();
                 let counts = !request.line.starts_with("GET ");
                 plan.requests += usize::from(counts);
-                let at = plan.at.filter(|(at, _)| counts && *at == plan.requests);
-                plan.was_met |= at.is_some();
+                let due_fault = plan.fault.filter(|(number, _)| counts && *number == plan.requests);
+                plan.was_met |= due_fault.is_some();
                 let request_count = plan.requests;
                 match plan.outage {
-                    Some((from, None)) if request_count >= from => Some((Fault::Refused, None)),
-                    Some((from, Some(max_count)))
-                        if counts && (from..from + max_count).contains(&request_count) =>
+                    Some((start, None)) if request_count >= start => Some((Fault::Refused, None)),
+                    Some((start, Some(max_count)))
+                        if counts && (start..start + max_count).contains(&request_count) =>
                     {
                         Some((Fault::Refused, None))
                     }
-                    _ => at.map(|(_, fault)| (fault, plan.cpi)),
+                    _ => due_fault.map(|(_, fault)| (fault, plan.cpi)),
                 }
             };
             match fault {
@@ -107,12 +108,12 @@ impl Faulty {
         faulty
     }
 
-    fn plan(&self, at: Option<(FaultPoint, Fault)>) {
+    fn plan(&self, fault: Option<(FaultPoint, Fault)>) {
         let mut plan = self.plan.lock().unwrap();
         *plan = Plan::default();
         let mut command = (0, "nothing");
-        match at {
-            Some((FaultPoint::Request(number), fault)) => plan.at = Some((number, fault)),
+        match fault {
+            Some((FaultPoint::Request(number), fault)) => plan.fault = Some((number, fault)),
             Some((FaultPoint::Command(number), Fault::Refused)) => command = (number, "refused"),
             Some((FaultPoint::Command(number), Fault::KilledBefore)) => command = (number, "killed-before"),
             Some((FaultPoint::Command(number), _)) => command = (number, "killed-after"),
@@ -211,8 +212,8 @@ fn points([requests, commands]: [usize; 2], sample_size: usize) -> Vec<(FaultPoi
                     .collect(),
             }
         };
-    let mut points = with_faults(FaultPoint::Request, requests, &OF_REQUESTS);
-    points.extend(with_faults(FaultPoint::Command, commands, &OF_COMMANDS));
+    let mut points = with_faults(FaultPoint::Request, requests, &REQUEST_FAULTS);
+    points.extend(with_faults(FaultPoint::Command, commands, &COMMAND_FAULTS));
     points
 }
 
@@ -367,7 +368,7 @@ fn failed_create_stemcell_leaves_nothing() {
     let faulty = Faulty::new();
     let metal = &faulty.metal;
     let create = || json!([metal.world.path("image"), {}]);
-    for fault in OF_COMMANDS {
+    for fault in COMMAND_FAULTS {
         if let Some(answer) =
             faulty.try_call_with_fault((FaultPoint::Command(1), fault), "create_stemcell", create())
         {

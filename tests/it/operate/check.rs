@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{document, run};
+use super::{parse_document, run};
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
@@ -47,7 +47,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     // The CPI also denies the disk. Its record stays, and no repair is offered.
     hello.set_answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
     let more = ["--resolution", "delete_disk_reference", "--json"];
-    let problems = document(&run(&hello, "cck", &more).exits_with(6));
+    let problems = parse_document(&run(&hello, "cck", &more).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
     let output = run(&hello, "cck", &[]).exits_with(6);
@@ -102,13 +102,13 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
 
     // Without a terminal, nothing is done unless options request it.
     let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
-    let findings = document(&output);
+    let findings = parse_document(&output);
     let drift = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
     assert_eq!((&drift["what"], &drift["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drift["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for more in [&["--json"][..], &["-n", "--json"]] {
         let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
-        let problems = document(&output);
+        let problems = parse_document(&output);
         assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
         assert_eq!(problems[0]["repairs"], json!(["reboot_vm", "recreate_vm"]));
         assert_eq!(problems[0]["solved"], false);
@@ -117,7 +117,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     assert!(!Hello::methods(&hello.take_requests()).iter().any(|method| changes.contains(method)));
 
     let output = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
-    let problems = document(&output);
+    let problems = parse_document(&output);
     assert_eq!(kinds(&problems), ["unresponsive_agent", "detached_disk"]);
     for problem in problems.as_array().unwrap() {
         assert_eq!(problem["solved"], true, "{problem}");
@@ -180,7 +180,7 @@ fn unfinished_deletion_is_no_healthy_environment() {
          '{stemcell}'. The next create-env or delete-env tries again.\n"
     );
     assert_eq!(output.stdout, verdict);
-    let findings = document(&run(&hello, "cloud-check", &["--report", "--json"]).success());
+    let findings = parse_document(&run(&hello, "cloud-check", &["--report", "--json"]).success());
     let detail = findings[0]["detail"].as_str().unwrap();
     assert!(detail.starts_with("it was to be deleted; the next run tries again; "), "{detail}");
     hello.delete(&[]).success();
@@ -260,14 +260,14 @@ fn lost_disk_is_forgotten_only_on_request() {
 
     // A new VM could not use the disk on record, so it is not created.
     let output = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
-    let problems = document(&output);
+    let problems = parse_document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
     assert_eq!(hello.state(), before);
 
     let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
     let output = run(&hello, "cloud-check", &more).success();
-    let problems = document(&output);
+    let problems = parse_document(&output);
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     let history =
@@ -329,12 +329,12 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     let (vm, disk) = cid(&hello);
     // The VM's processes stay, and the data of its disk is in its directory.
     std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
-    let problems = document(&run(&hello, "cck", &["--auto", "--json"]).exits_with(6));
+    let problems = parse_document(&run(&hello, "cck", &["--auto", "--json"]).exits_with(6));
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
 
     let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
-    let problems = document(&run(&hello, "cloud-check", &more).success());
+    let problems = parse_document(&run(&hello, "cloud-check", &more).success());
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     hello.call("delete_disk", json!([disk]));

@@ -1,6 +1,6 @@
 //! `history`: every run leaves a record, even a killed one.
 
-use super::{document, run};
+use super::{parse_document, run};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
@@ -17,12 +17,12 @@ fn history_records_every_run_and_its_outcome() {
     };
     assert_eq!(history(&[]).stdout, none("state.json"));
 
-    hello.set_script(Script::at(4, Interruption::After));
+    hello.set_script(Script::with_interruption(4, Interruption::After));
     assert_eq!(hello.create(&[]).code, -1);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
     run(&hello, "stop-env", &["-v", "mbus_port=1", "--agent-timeout", "100ms"]).exits_with(5);
-    let runs = document(&history(&["--json"]));
+    let runs = parse_document(&history(&["--json"]));
     let outcomes: Vec<(&str, &str)> = runs
         .as_array()
         .unwrap()
@@ -78,12 +78,12 @@ fn history_records_every_run_and_its_outcome() {
         command.current_dir(hello.world.path("named"));
         hello.world.finish(command).success()
     };
-    assert_eq!(document(&in_there(&["history", "--json"])), runs);
+    assert_eq!(parse_document(&in_there(&["history", "--json"])), runs);
     let nameless = in_there(&["history", "--no-env-file"]);
     assert!(nameless.stdout.contains("work/state.json"), "{}", nameless.stdout);
 
     hello.delete(&[]).success();
-    let last_runs = document(&history(&["--json", "--limit", "1"]));
+    let last_runs = parse_document(&history(&["--json", "--limit", "1"]));
     assert_eq!(last_runs[0]["plan"]["headline"], "Delete everything on record");
     assert_eq!(last_runs[0]["plan"]["steps"][0]["step"], "stop_vm");
     assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Running, document, run};
+use super::{Running, parse_document, run};
 use crate::support::hello::Hello;
 use crate::support::peak_kib;
 use crate::support::process::{WaitForEnd, prepare};
@@ -91,7 +91,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
 
     // The archive is saved as the agent packed it. It is private to its owner, and never replaces another
     // file.
-    let report = document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
+    let report = parse_document(&run(&hello, "logs", &["--dir", ".", "--json"]).success());
     let path = std::path::PathBuf::from(report["path"].as_str().unwrap());
     let metadata = fs::metadata(&path).unwrap();
     assert_eq!(

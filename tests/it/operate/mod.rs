@@ -26,7 +26,7 @@ fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
 
 /// Parses standard output as one JSON document.
 #[track_caller]
-fn document(run: &Run) -> serde_json::Value {
+fn parse_document(run: &Run) -> serde_json::Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
 }
 
@@ -107,7 +107,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
         );
     }
     let run = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
-    assert_eq!(document(&run)[0]["kind"], "foreign_agent");
+    assert_eq!(parse_document(&run)[0]["kind"], "foreign_agent");
     let messages: std::collections::BTreeSet<String> =
         proxy.take().iter().map(|heard| heard.name()).collect();
     assert_eq!(messages.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
@@ -165,9 +165,9 @@ fn interrupted_deploy_has_one_hint_that_works() {
     hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nsleep 20\n");
     hello.create(&[]).success();
     let interrupt = |hello: &Hello, command: &str, more: &[&str]| {
-        let running = Running::start(hello.command(command, &[more, &["--json"]].concat()));
-        running.wait_for_line("Draining the jobs");
-        let (code, lines) = running.end_with_lines(Signal::INT);
+        let process = Running::start(hello.command(command, &[more, &["--json"]].concat()));
+        process.wait_for_line("Draining the jobs");
+        let (code, lines) = process.end_with_lines(Signal::INT);
         assert_eq!(code, Some(130), "{lines:?}");
         let end: serde_json::Value = serde_json::from_str(lines.last().unwrap()).unwrap();
         let errors = end["errors"].to_string();

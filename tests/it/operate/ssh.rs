@@ -139,7 +139,7 @@ fn interrupted_session_removes_its_user() {
 fn sessions_go_through_jump_hosts_and_proxies() {
     assert_root();
     let subnet = far_subnet();
-    let mut hello = Hello::at(&subnet);
+    let mut hello = Hello::in_subnet(&subnet);
     let mut island = Island::new(&hello.world, &subnet);
     island.start_sshd("");
     hello.add_ops(

@@ -4,7 +4,7 @@ use crate::support::process::prepare;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Running, document, run};
+use super::{Running, parse_document, run};
 use crate::support::MONOPILE;
 use crate::support::hello::Hello;
 use crate::support::pty::Pty;
@@ -16,7 +16,7 @@ fn status_of_a_healthy_environment() {
     hello.take_requests();
     let (state, before) = (hello.state(), hello.world.read("state.json"));
 
-    let status = document(&run(&hello, "status", &["--json"]).success());
+    let status = parse_document(&run(&hello, "status", &["--json"]).success());
     assert_eq!(status["vm"]["cid"], state["current_vm_cid"]);
     assert_eq!((&status["vm"]["exists"], &status["agent"]["answers"]), (&json!("yes"), &json!("yes")));
     assert_eq!(status["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
@@ -64,7 +64,7 @@ fn status_of_a_healthy_environment() {
 
     // The state alone shows less, and neither the agent nor the CPI is contacted.
     let local_status = hello.world.run(["status", "state.json", "--json"]).success();
-    let local_status = document(&local_status);
+    let local_status = parse_document(&local_status);
     assert_eq!(
         (&local_status["vm"]["cid"], &local_status["agent"]["answers"]),
         (&status["vm"]["cid"], &json!("not_asked"))
@@ -221,7 +221,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
         assert!(plan.stdout.contains(text), "{text}: {}", plan.stdout);
     }
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
-    let findings = document(&report);
+    let findings = parse_document(&report);
     let finding_of =
         |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == kind).unwrap();
     assert_eq!(

@@ -153,6 +153,6 @@ fn states_of_a_bucket_are_found_without_their_companions() {
     let mut single_status = hello.world.monopile(["status", &b, "--json"]);
     bucket.set_credentials(&mut single_status);
     let single_status = hello.world.finish(single_status).success();
-    assert_eq!(super::document(&single_status)["vm"]["cid"], vm);
+    assert_eq!(super::parse_document(&single_status)["vm"]["cid"], vm);
     hello.delete(&[]).success();
 }

@@ -192,8 +192,8 @@ fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
     let trace = scene.cloud.world.read("trace");
     let names = trace.lines().filter_map(|line| line.split_once('(').map(|(name, _)| name.to_owned()));
     let names: Vec<String> = names.filter(|name| SYSCALLS.contains(&name.as_str())).collect();
-    let number = |at: usize| names[..=at].iter().filter(|name| **name == names[at]).count();
-    let points = (0..names.len()).map(|at| (names[at].clone(), number(at))).collect();
+    let number = |index: usize| names[..=index].iter().filter(|name| **name == names[index]).count();
+    let points = (0..names.len()).map(|index| (names[index].clone(), number(index))).collect();
     (call.undo)(scene, &new_cids);
     points
 }
@@ -206,8 +206,8 @@ fn killed_calls_lose_and_leave_nothing() {
     for call in CALLS {
         let points = points(&mut scene, &call);
         let sample_size = if is_full_sweep() { points.len() } else { sample.min(points.len()) };
-        for at in 0..sample_size {
-            let (name, number) = &points[at * points.len() / sample_size + points.len() / sample_size / 2];
+        for index in 0..sample_size {
+            let (name, number) = &points[index * points.len() / sample_size + points.len() / sample_size / 2];
             let place = format!("{} killed at {name} {number}", call.method);
             let before = scene.objects();
             let has_ended =

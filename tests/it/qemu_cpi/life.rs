@@ -369,7 +369,7 @@ fn environment_has_an_address_on_a_bridge() {
 }
 
 /// Makes a stemcell of prepared files instead of Debian, and checks its name.
-fn stemcell_of(world: &World, base: Tar, options: &[&str], name: &str) -> PathBuf {
+fn make_stemcell(world: &World, base: Tar, options: &[&str], name: &str) -> PathBuf {
     world.write("base.tar", base.directory("./var/vcap/bosh/bin").tar());
     let agent = world.write("agent", "#!/bin/sh\n");
     let mut permissions = fs::metadata(&agent).unwrap().permissions();
@@ -392,7 +392,7 @@ fn root_file_system_without_debian_boots() {
         .file("./boot/initrd-1", "files")
         .symlink("./vmlinuz", "boot/vmlinuz-1")
         .symlink("./initrd.img", "boot/initrd-1");
-    let stemcell = stemcell_of(&world, base, &["--root-file-system"], "bosh-warden-boshlite-debian-");
+    let stemcell = make_stemcell(&world, base, &["--root-file-system"], "bosh-warden-boshlite-debian-");
     let mut life = VmLife::new(&stemcell);
     let properties = "/cloud_provider/properties";
     life.replace(&format!("{properties}/kernel_arguments?"), json!("tiny guest"));
@@ -420,7 +420,7 @@ fn stemcell_without_debian_boots() {
         .directory("./boot/grub")
         .file("./boot/grub/boot.img", super::guest())
         .file("./boot/grub/core.img", "");
-    let stemcell = stemcell_of(&world, base, &[], "bosh-openstack-kvm-debian-");
+    let stemcell = make_stemcell(&world, base, &[], "bosh-openstack-kvm-debian-");
     let life = VmLife::new(&stemcell);
     let failed_run = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
     assert!(failed_run.code == 5 && failed_run.output.contains("tiny guest"), "{}", failed_run.output);

@@ -18,7 +18,7 @@ use crate::support::{World, number_from_environment};
 const HOSTILE: &str = "ev\u{1b}]0;pwned\u{7}il\u{1b}[31m\u{1b}[2J\u{9b}31m\u{8}\u{202e}\u{2066}\u{200f}end";
 
 /// Writes a state, a manifest, a vars store and artifacts in which every value is this text.
-fn world(hostile: &str) -> World {
+fn write_world(hostile: &str) -> World {
     let world = World::new();
     let name = |what: &str| format!("{what}-{hostile}");
     let state = json!({
@@ -277,7 +277,7 @@ fn no_command_prints_hostile_bytes() {
         let is_named = tested_commands.iter().any(|line| line.starts_with(&format!("{command} ")));
         assert!(is_named, "`{command}` is not tested");
     }
-    let world = world(HOSTILE);
+    let world = write_world(HOSTILE);
     let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
     for args in [["state", "show", "bosh.yml"], ["vars", "list", "store.yml"]] {
         let run = world.run(args).success();
@@ -329,7 +329,7 @@ fn hostile_bytes_from_ironic_are_not_printed() {
 
 #[test]
 fn terminal_gets_no_hostile_bytes() {
-    let world = world(HOSTILE);
+    let world = write_world(HOSTILE);
     for args in [
         &["interpolate", "bosh.yml", "--path", "/name"][..],
         &["state", "show", "bosh.yml"],
@@ -357,9 +357,12 @@ fn terminal_gets_no_hostile_bytes() {
 /// several kinds would turn into them. The parameters of its sequences begin with 777.
 fn random_text(dice: &mut Dice) -> String {
     let mut text = String::from("ev");
-    for _ in 0..dice.between(1, 8) {
-        let sequence =
-            format!("\u{1b}[777;{}{}", dice.number_below(100), char::from(dice.between(0x40, 0x7e) as u8));
+    for _ in 0..dice.number_between(1, 8) {
+        let sequence = format!(
+            "\u{1b}[777;{}{}",
+            dice.number_below(100),
+            char::from(dice.number_between(0x40, 0x7e) as u8)
+        );
         let introducer =
             dice.pick(&["\u{1b}]", "\u{1b}P", "\u{1b}_", "\u{1b}^", "\u{1b}X", "\u{9d}", "\u{90}"]);
         text += &match dice.number_below(10) {
@@ -368,7 +371,7 @@ fn random_text(dice: &mut Dice) -> String {
             3 => format!("\u{9b}777;{}m", dice.number_below(100)),
             4 => format!("\u{1b}[{sequence}777m"),
             5 => format!("\u{1b}{}", dice.pick(&["", "c", "[", "]", "(0", "#8", "7", "\u{1b}"])),
-            6 => char::from_u32(dice.between(1, 0x9f) as u32).unwrap().to_string(),
+            6 => char::from_u32(dice.number_between(1, 0x9f) as u32).unwrap().to_string(),
             7 => {
                 dice.pick(&["\u{202e}", "\u{2066}", "\u{200f}", "\u{61c}", "\u{2028}", "\u{feff}"]).to_owned()
             }
@@ -396,7 +399,7 @@ fn no_command_prints_random_hostile_text() {
     let (mut dice, mut runs) = (Dice::new(seed), 0);
     for _ in (0..).take_while(goes_on) {
         let hostile = random_text(&mut dice);
-        let (world, ironic) = (world(&hostile), start_hostile_ironic(&hostile));
+        let (world, ironic) = (write_world(&hostile), start_hostile_ironic(&hostile));
         let endpoint = ironic.url("");
         let seal = std::fs::read(world.path("bosh-state.json")).unwrap();
         for _ in 0..12 {

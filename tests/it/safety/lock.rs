@@ -12,7 +12,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Reaction, Script};
 fn second_run_fails_and_names_the_first() {
     let hello = Hello::new();
     // The third call is `create_vm`.
-    hello.set_script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
@@ -65,7 +65,7 @@ fn second_run_fails_and_names_the_first() {
 fn run_without_its_lock_file_makes_no_further_call() {
     let hello = Hello::new();
     for second in [false, true] {
-        hello.set_script(Script::at(3, Interruption::Hold));
+        hello.set_script(Script::with_interruption(3, Interruption::Hold));
         let mut command = hello.command("create-env", &[]);
         let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         hello.wait_until_held();
@@ -121,16 +121,16 @@ fn rejects_a_hard_linked_state() {
 #[test]
 fn wait_for_the_lock_can_be_interrupted() {
     let hello = Hello::new();
-    hello.set_script(Script::at(2, Interruption::Hold));
+    hello.set_script(Script::with_interruption(2, Interruption::Hold));
     let mut command = hello.command("create-env", &[]);
     let mut first = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     hello.wait_until_held();
     let mut command = hello.command("create-env", &["--wait-for-lock", "5m"]);
-    let mut waiting = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut second = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(500));
-    let pid = rustix::process::Pid::from_child(&waiting);
+    let pid = rustix::process::Pid::from_child(&second);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(waiting.end().code(), Some(130));
+    assert_eq!(second.end().code(), Some(130));
     hello.release_call();
     assert!(first.end().success());
     hello.delete(&[]).success();
@@ -161,7 +161,7 @@ fn run_that_waits_at_its_question_is_reported() {
 #[test]
 fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
-    hello.set_script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let run = hello.create(&["--cpi-timeout", "1s"]).exits_with(1);
     for text in ["`create_vm`", "run the same command with a longer --cpi-timeout", "state.json.journal"] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);

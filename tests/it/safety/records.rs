@@ -137,8 +137,8 @@ fn import_rebuilds_a_lost_state_from_cids() {
     assert_eq!(hello.ask_counter(), 2);
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
-    for needless in ["create_stemcell", "create_disk", "delete_disk", "delete_stemcell"] {
-        assert!(!methods.contains(&needless), "{methods:?}");
+    for method in ["create_stemcell", "create_disk", "delete_disk", "delete_stemcell"] {
+        assert!(!methods.contains(&method), "{methods:?}");
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -106,8 +106,9 @@ fn in_place_update_waits_for_stopped_jobs() {
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Waiting for the stopped jobs"), "{}", run.stdout);
     let names = slow.0.lock().unwrap().names.clone();
-    let at = |message: &str| names.iter().position(|name| name == message).unwrap();
-    let query_count = names[at("stop")..at("apply")].iter().filter(|name| *name == "get_state").count();
+    let position_of = |message: &str| names.iter().position(|name| name == message).unwrap();
+    let query_count =
+        names[position_of("stop")..position_of("apply")].iter().filter(|name| *name == "get_state").count();
     assert_eq!(query_count, 5, "{names:?}");
     assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();

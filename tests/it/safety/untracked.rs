@@ -87,7 +87,7 @@ fn listener_with_another_certificate_stops_the_run() {
         let run = hello.world.finish(hello.command(command, &["-o", "job.yml"])).exits_with(3);
         assert!(run.stderr.contains("'ghost'") && !run.stderr.contains("is in use"), "{}", run.stderr);
     }
-    hello.hand_out(&Certificate { host: hello.ip(), days: (-1, 365), is_trusted: true });
+    hello.write_vars_store(&Certificate { host: hello.ip(), days: (-1, 365), is_trusted: true });
     assert_stops(
         &hello,
         &["is in use, and no VM is on record", "its certificate is not signed by", "--ignore-untracked-vm"],

@@ -33,7 +33,7 @@ fn rejects_invalid_configs() {
         3,
         &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
     );
-    for (from, to, expected) in [
+    for (original, replacement, expected) in [
         ("name: east", "name: eats", "AZ 'z-east' uses CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
         ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
@@ -49,9 +49,12 @@ fn rejects_invalid_configs() {
         ("cpis:", "cpi:", "`cpis` must be provided"),
     ] {
         // The zone names an existing CPI, so the first case renames that CPI in the config.
-        clouds.hello.world.write("cpis.yml", good.replacen(from, to, 1));
-        let expected =
-            if to == "name: eats" { expected.replace("'eats'", "'east'") } else { expected.to_owned() };
+        clouds.hello.world.write("cpis.yml", good.replacen(original, replacement, 1));
+        let expected = if replacement == "name: eats" {
+            expected.replace("'eats'", "'east'")
+        } else {
+            expected.to_owned()
+        };
         assert_both_refuse(&clouds, "z-east", 3, &[&expected]);
     }
     let looping_config = good

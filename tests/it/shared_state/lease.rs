@@ -319,7 +319,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
     // Waits until the lease has expired and the server's clock has advanced by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
-    hello.set_script(Script::at(3, Interruption::Hold));
+    hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let commands: Vec<Command> =
         (0..4).map(|_| hello.command("create-env", &["--recreate", "--agent-timeout", "20s"])).collect();
     let codes = std::thread::scope(|scope| {

@@ -22,7 +22,7 @@ const LOCK: &str = "state.json.lock";
 
 /// Starts a run on the current machine that is held in a call, counted from 1.
 fn start_held_run(hello: &Hello, number: usize, when: Interruption) -> Child {
-    hello.set_script(Script::at(number, when));
+    hello.set_script(Script::with_interruption(number, when));
     let file = |name: &str| std::fs::File::create(hello.world.path(name)).unwrap();
     let mut command = hello.command("create-env", &[]);
     let child = command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr")).spawn().unwrap();

@@ -9,23 +9,23 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script};
 
 #[test]
 fn azure_stores_a_state() {
-    live(Service::Azure);
+    run_life(Service::Azure);
 }
 
 #[test]
 fn google_stores_a_state() {
-    live(Service::Gcs);
+    run_life(Service::Gcs);
 }
 
 /// Takes an environment through its life on two machines: a killed run, backups, a foreign lease, and a write
 /// without the lease.
-fn live(service: Service) {
+fn run_life(service: Service) {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: "6s", ..Bucket::of(service) });
     let state = |hello: &Hello, words: &[&str]| hello.world.finish(hello.state_command(words));
 
     // The run is killed on one machine and completed on the other.
-    hello.set_script(Script::at(3, Interruption::After));
+    hello.set_script(Script::with_interruption(3, Interruption::After));
     hello.create(&[]).exits_with(-1);
     hello.wait_until_idle();
     hello.wait_for_keeper();
@@ -60,7 +60,7 @@ fn live(service: Service) {
     assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
-    hello.set_script(Script::at(3, Interruption::HoldDone));
+    hello.set_script(Script::with_interruption(3, Interruption::HoldDone));
     let foreign_state = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
     let run = std::thread::scope(|scope| {

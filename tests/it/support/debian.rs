@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::process::{poll_within, prepare};
 use super::tarballs::sha256;
-use super::{MONOPILE, directory};
+use super::{MONOPILE, create_directory};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/qemu/make-stemcell");
 /// The time for downloading and installing Debian's packages.
@@ -25,9 +25,9 @@ pub(crate) fn root_file_system() -> PathBuf {
 
 fn kept_stemcell(form: &str, options: &[&str]) -> PathBuf {
     /// Held while a stemcell is made.
-    static MAKING: Mutex<()> = Mutex::new(());
-    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = directory();
+    static BUILD_LOCK: Mutex<()> = Mutex::new(());
+    let _build_lock = BUILD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = create_directory();
     let agent = work.path().join("monopile");
     // Debug information makes the program ten times as large.
     run_shell(work.path(), &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()]);

@@ -23,7 +23,7 @@ impl Dice {
     }
 
     /// Returns a number in this range.
-    pub(crate) fn between(&mut self, first: usize, last: usize) -> usize {
+    pub(crate) fn number_between(&mut self, first: usize, last: usize) -> usize {
         first + self.number_below(last - first + 1)
     }
 

@@ -55,13 +55,13 @@ pub(crate) fn far_subnet() -> String {
 impl Hello {
     /// Creates an environment that is not deployed. Its vars store has values of all variables.
     pub(crate) fn new() -> Hello {
-        Hello::at(&subnet())
+        Hello::in_subnet(&subnet())
     }
 
     /// Creates an environment that is not deployed in this network, given by its first three bytes.
-    pub(crate) fn at(subnet: &str) -> Hello {
+    pub(crate) fn in_subnet(subnet: &str) -> Hello {
         let hello = Hello::prepare(subnet);
-        hello.hand_out(&Certificate { host: &hello.ip, days: (-1, 365), is_trusted: true });
+        hello.write_vars_store(&Certificate { host: &hello.ip, days: (-1, 365), is_trusted: true });
         hello
     }
 
@@ -120,7 +120,7 @@ impl Hello {
     }
 
     /// Writes a new vars store with this certificate of the agent.
-    pub(crate) fn hand_out(&self, agent: &Certificate) {
+    pub(crate) fn write_vars_store(&self, agent: &Certificate) {
         let path = self.world.write("creds.yml", vars_store(agent));
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
     }
@@ -132,8 +132,8 @@ impl Hello {
 
     /// Moves the state to this bucket.
     pub(crate) fn share_in(&mut self, bucket: Bucket) -> Bucket {
-        let at = self.options.iter().position(|option| option == "--state").unwrap() + 1;
-        self.options[at] = bucket.url("state.json");
+        let index = self.options.iter().position(|option| option == "--state").unwrap() + 1;
+        self.options[index] = bucket.url("state.json");
         self.bucket = Some(bucket.clone());
         std::fs::create_dir_all(self.world.root().join(MACHINES[1])).unwrap();
         bucket
@@ -164,7 +164,7 @@ impl Hello {
 
     /// Waits until the keeper of a killed run has ended.
     pub(crate) fn wait_for_keeper(&self) {
-        scripted::wait_until("what stayed behind ends", || {
+        scripted::wait_until("the keeper ends", || {
             !self.world.leftovers().iter().any(|leftover| leftover.contains("state-keeper"))
         });
     }
@@ -209,8 +209,8 @@ impl Hello {
 
     /// Replaces an option and its value in all following commands with these options.
     pub(crate) fn replace_option(&mut self, option: &str, replacements: &[&str]) {
-        let at = self.options.iter().position(|other| other == option).unwrap();
-        self.options.splice(at..at + 2, replacements.iter().map(ToString::to_string));
+        let index = self.options.iter().position(|other| other == option).unwrap();
+        self.options.splice(index..index + 2, replacements.iter().map(ToString::to_string));
     }
 
     /// Adds an ops file to all following commands.
@@ -229,8 +229,8 @@ impl Hello {
     pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
         let command = self.command("render", more);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
-        let at = arguments.iter().position(|argument| argument == "--state").unwrap();
-        arguments.drain(at..at + 2);
+        let index = arguments.iter().position(|argument| argument == "--state").unwrap();
+        arguments.drain(index..index + 2);
         self.world.monopile(arguments)
     }
 
@@ -247,8 +247,8 @@ impl Hello {
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
         let mut options = self.options.clone();
-        if let Some(at) = options.iter().position(|option| option == "record.yml") {
-            options.drain(at - 1..=at);
+        if let Some(index) = options.iter().position(|option| option == "record.yml") {
+            options.drain(index - 1..=index);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);
         self.world.monopile(words.chain(options).chain(more.iter().map(ToString::to_string)))
@@ -287,8 +287,8 @@ impl Hello {
         let creds: Value = serde_yaml::from_str(&self.world.read("creds.yml")).unwrap();
         let pair = |name: &str| creds["mbus_bootstrap_ssl"][name].as_str().unwrap();
         let tls = proxy::tls(pair("certificate"), pair("private_key"));
-        let at = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
-        let (listen, agent) = (at(6869), at(6868));
+        let address = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
+        let (listen, agent) = (address(6869), address(6868));
         let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6869", self.ip);
         self.add_ops(
             "proxy.yml",
@@ -466,16 +466,16 @@ fn tree(root: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
+fn copy(source: &Path, target: &Path) {
+    std::fs::create_dir_all(target).unwrap();
+    for entry in std::fs::read_dir(source).unwrap() {
         let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
+        let copy_path = target.join(entry.file_name());
         let name = entry.file_name();
         if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
+            copy(&entry.path(), &copy_path);
         } else if !name.to_string_lossy().contains("-state") && !name.to_string_lossy().contains("-vars") {
-            std::fs::copy(entry.path(), target).unwrap();
+            std::fs::copy(entry.path(), copy_path).unwrap();
         }
     }
 }

@@ -267,10 +267,10 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let archive = || t().file("a", "x".repeat(3000)).file("b", "y");
     let (plain, compressed) = (archive().tar(), archive().tgz());
     // This is the position of the file `a`.
-    let at = t().tar().len() - 1024;
-    let with_changed_byte = |at: usize| {
+    let header_start = t().tar().len() - 1024;
+    let with_changed_byte = |index: usize| {
         let mut archive = plain.clone();
-        archive[at] ^= 1;
+        archive[index] ^= 1;
         archive
     };
     let mut crc = compressed.clone();
@@ -300,12 +300,16 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("gzip checksum", crc, "damaged"),
         ("gzip corrupt", flipped_deflate, ""),
         ("gzip of garbage", gzip(&b"garbage!".repeat(200)), "not a tar archive"),
-        ("tar truncated in data", plain[..at + 1000].to_vec(), "truncated"),
-        ("tar truncated in padding", plain[..at + 512 + 3001].to_vec(), "truncated"),
-        ("tar truncated in header", plain[..at + 512 + 3072 + 100].to_vec(), "truncated"),
-        ("tar without its end", plain[..at + 512 + 3072].to_vec(), "truncated"),
-        ("first header changed", with_changed_byte(2), if at == 0 { "not a tar archive" } else { "" }),
-        ("later header changed", with_changed_byte(at + 512 + 3072 + 1), "checksum"),
+        ("tar truncated in data", plain[..header_start + 1000].to_vec(), "truncated"),
+        ("tar truncated in padding", plain[..header_start + 512 + 3001].to_vec(), "truncated"),
+        ("tar truncated in header", plain[..header_start + 512 + 3072 + 100].to_vec(), "truncated"),
+        ("tar without its end", plain[..header_start + 512 + 3072].to_vec(), "truncated"),
+        (
+            "first header changed",
+            with_changed_byte(2),
+            if header_start == 0 { "not a tar archive" } else { "" },
+        ),
+        ("later header changed", with_changed_byte(header_start + 512 + 3072 + 1), "checksum"),
         ("data after the end of the tar", after(&plain, &b"garbage".repeat(100)), "after its end"),
         (
             "data after the end of the gzip",
@@ -321,7 +325,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
             "long name truncated",
             {
                 let tar = t().long_name(EntryType::GNULongName, &long("a/", 300)).file("x", "").tar();
-                tar[..at + 700].to_vec()
+                tar[..header_start + 700].to_vec()
             },
             "truncated",
         ),
@@ -329,7 +333,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
             "pax truncated",
             {
                 let tar = t().pax(EntryType::XHeader, &[("comment", &"x".repeat(600))]).file("x", "").tar();
-                tar[..at + 700].to_vec()
+                tar[..header_start + 700].to_vec()
             },
             "truncated",
         ),
@@ -413,9 +417,9 @@ pub(crate) fn entries(t: &dyn Fn() -> Tar, count: u32, name: usize) -> Vec<u8> {
         }
         // The link field is unused for directories, so it holds incompressible noise.
         let mut noise = 0;
-        for at in (160..200).step_by(8) {
+        for start in (160..200).step_by(8) {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            for (place, byte) in (at..).zip((random >> 16).to_le_bytes()) {
+            for (place, byte) in (start..).zip((random >> 16).to_le_bytes()) {
                 block[place] = byte;
                 noise += u32::from(byte);
             }

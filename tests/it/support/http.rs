@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// Serves a file, whole or in ranges.
-    pub(crate) fn of_file(content: &[u8]) -> Self {
+    pub(crate) fn for_file(content: &[u8]) -> Self {
         let content = content.to_vec();
         Server::start(move |request, _| part(request, &content, "\"v1\""))
     }
@@ -261,10 +261,10 @@ pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec
 pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
     let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
     let fits = request.header("if-range").is_none_or(|tag| tag == etag);
-    match range.and_then(|from| from.parse::<usize>().ok()).filter(|_| fits) {
-        Some(from) if from < content.len() => {
-            let range = format!("bytes {from}-{}/{}", content.len() - 1, content.len());
-            answer("206 Partial Content", &[("Content-Range", &range), ("ETag", etag)], &content[from..])
+    match range.and_then(|start| start.parse::<usize>().ok()).filter(|_| fits) {
+        Some(start) if start < content.len() => {
+            let range = format!("bytes {start}-{}/{}", content.len() - 1, content.len());
+            answer("206 Partial Content", &[("Content-Range", &range), ("ETag", etag)], &content[start..])
         }
         Some(_) => answer("416 Range Not Satisfiable", &[], b""),
         None => answer("200 OK", &[("ETag", etag)], content),
@@ -393,10 +393,10 @@ fn serve_http(mut stream: TcpStream, targets: &Mutex<Vec<String>>) -> io::Result
 
 /// Copies in both directions until one side ends.
 fn pump(client: TcpStream, target: TcpStream) -> io::Result<()> {
-    let (mut from, mut to) = (client.try_clone()?, target.try_clone()?);
+    let (mut upload_source, mut upload_target) = (client.try_clone()?, target.try_clone()?);
     let upload = thread::spawn(move || {
-        let _ = io::copy(&mut from, &mut to);
-        let _ = to.shutdown(Shutdown::Write);
+        let _ = io::copy(&mut upload_source, &mut upload_target);
+        let _ = upload_target.shutdown(Shutdown::Write);
     });
     let _ = io::copy(&mut &target, &mut &client);
     let _ = client.shutdown(Shutdown::Both);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::ironic::http;
 use super::process::{WaitForEnd, lines, prepare, receive};
 use super::tarballs::sha256;
-use crate::support::directory;
+use crate::support::create_directory;
 
 /// The user and its password.
 pub(crate) const USER: (&str, &str) = ("us3r", "pa55word");
@@ -26,7 +26,7 @@ pub(crate) struct ImageRegistry {
 
 impl ImageRegistry {
     pub(crate) fn start() -> Self {
-        let directory = directory();
+        let directory = create_directory();
         let config = json!({
             "version": "0.1",
             "storage": {"filesystem": {"rootdirectory": directory.path().join("data")}},

@@ -60,8 +60,8 @@ impl Island {
                    ip link set lo up; ip address add {subnet}.2/24 dev eth0; ip link set eth0 up'"
             ),
         );
-        island.keygen("host_key", "-t ed25519 -N ''");
-        island.keygen("key", "-t ed25519 -N ''");
+        island.generate_key("host_key", "-t ed25519 -N ''");
+        island.generate_key("key", "-t ed25519 -N ''");
         island.admit("key");
         island
     }
@@ -82,7 +82,7 @@ impl Island {
     }
 
     /// Generates a key pair.
-    pub(crate) fn keygen(&self, name: &str, options: &str) {
+    pub(crate) fn generate_key(&self, name: &str, options: &str) {
         let path = self.file(name);
         run_shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
     }

@@ -16,8 +16,8 @@ pub(crate) struct Certificate<'t> {
 
 /// Returns a vars store with values of all variables of `examples/hello`.
 pub(crate) fn vars_store(agent: &Certificate) -> String {
-    let (ca, ca_key, issuer) = authority();
-    let issuer = if agent.is_trusted { issuer } else { authority().2 };
+    let (ca, ca_key, issuer) = create_authority();
+    let issuer = if agent.is_trusted { issuer } else { create_authority().2 };
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec![agent.host.to_owned()]).unwrap();
     let now = OffsetDateTime::now_utc();
@@ -33,7 +33,7 @@ pub(crate) fn vars_store(agent: &Certificate) -> String {
 }
 
 /// Creates a CA. Returns its certificate and its key in PEM, and the issuer that signs with it.
-fn authority() -> (String, String, Issuer<'static, KeyPair>) {
+fn create_authority() -> (String, String, Issuer<'static, KeyPair>) {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     // The subject is that of a generated CA, so that a rotation finds the old one.

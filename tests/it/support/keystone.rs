@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::free_port;
-use super::ironic::{http, scratch, serve};
+use super::ironic::{create_scratch, http, serve};
 
 const START_TIMEOUT: Duration = super::process::WAIT_TIMEOUT;
 const ADMIN: (&str, &str) = ("admin", "adm1npassword");
@@ -35,7 +35,7 @@ pub(crate) struct User {
 
 impl Keystone {
     pub(crate) fn start() -> Keystone {
-        let directory = scratch();
+        let directory = create_scratch();
         let port = free_port();
         let config = include_str!("ironic/keystone.conf").replace("@DIRECTORY@", directory.to_str().unwrap());
         std::fs::write(directory.join("keystone.conf"), config).unwrap();

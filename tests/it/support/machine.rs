@@ -11,14 +11,14 @@ use super::hello::Hello;
 use super::scripted::wait_until;
 
 /// A foreign process with the former PID of one of our processes. It must not get a signal.
-pub(crate) struct PidHeir(Child);
+pub(crate) struct PidSuccessor(Child);
 
-impl PidHeir {
-    fn new() -> PidHeir {
+impl PidSuccessor {
+    fn new() -> PidSuccessor {
         let mut sleep = prepare("sleep");
         sleep.arg("1000").env_clear().current_dir("/").process_group(0);
         sleep.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        PidHeir(sleep.spawn().unwrap())
+        PidSuccessor(sleep.spawn().unwrap())
     }
 
     /// Returns true if no signal has ended the process.
@@ -27,7 +27,7 @@ impl PidHeir {
     }
 }
 
-impl Drop for PidHeir {
+impl Drop for PidSuccessor {
     fn drop(&mut self) {
         let _ = self.0.kill();
         self.0.stop();
@@ -72,7 +72,7 @@ pub(crate) fn reboot(hello: &Hello) {
 
 /// Ends all processes of the program, the CPI and the VM, and gives their recorded PIDs to other processes.
 /// This happens in the same boot, or with `has_rebooted` in another boot with equal start times.
-pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) -> PidHeir {
+pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) -> PidSuccessor {
     program.kill().unwrap();
     program.end();
     wait_until("all processes are gone", || {
@@ -85,8 +85,8 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) ->
         pids.for_each(|pid| kill(pid.parse().unwrap()));
         is_done
     });
-    let heir = PidHeir::new();
-    let pid = heir.0.id();
+    let successor = PidSuccessor::new();
+    let pid = successor.0.id();
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let start_time: u64 =
         stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap();
@@ -106,5 +106,5 @@ pub(crate) fn restart(hello: &Hello, program: &mut Child, has_rebooted: bool) ->
         holder["pid"] = json!(pid);
         std::fs::write(&lock, holder.to_string()).unwrap();
     }
-    heir
+    successor
 }

@@ -91,7 +91,7 @@ fn scratch_root() -> PathBuf {
 }
 
 /// Creates an empty directory.
-pub(crate) fn directory() -> tempfile::TempDir {
+pub(crate) fn create_directory() -> tempfile::TempDir {
     process::watch();
     tempfile::Builder::new().prefix("mp-").tempdir_in(scratch_root()).unwrap()
 }
@@ -124,7 +124,7 @@ pub(crate) fn free_port() -> u16 {
 impl World {
     /// Creates an empty world. Its path is short, because it may contain sockets.
     pub(crate) fn new() -> World {
-        let directory = directory();
+        let directory = create_directory();
         let root = directory.path().canonicalize().unwrap();
         let directory = match std::env::var_os("MONOPILE_TEST_KEEP") {
             Some(_) => {

@@ -17,8 +17,8 @@ impl Network {
             unshare.current_dir("/").stdout(Stdio::piped()).spawn().expect("unshare of util-linux");
         let output = lines(holder.stdout.take().unwrap());
         let network = Network(holder);
-        let up = receive("a network of its own is up", &output);
-        assert!(up.is_some(), "this test needs root, network namespaces and iproute2");
+        let ready_line = receive("a network of its own is up", &output);
+        assert!(ready_line.is_some(), "this test needs root, network namespaces and iproute2");
         network
     }
 

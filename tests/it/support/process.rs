@@ -40,8 +40,8 @@ pub(crate) fn prepare(program: impl AsRef<OsStr>) -> Command {
 
 /// Copies a program. A separate process copies it. Otherwise, a fork by another thread could briefly hold the
 /// copy open for writing (ETXTBSY).
-pub(crate) fn copy_program(from: &Path, to: &Path) {
-    let output = prepare("cp").args([from, to]).run_to_end();
+pub(crate) fn copy_program(source: &Path, target: &Path) {
+    let output = prepare("cp").args([source, target]).run_to_end();
     assert!(output.status.success(), "{output:?}");
 }
 
@@ -144,23 +144,23 @@ fn remind() {
 
 /// Names a wait until the result is dropped. Use it for a wait that consists of other waits.
 #[track_caller]
-pub(crate) fn waiting(what: &str) -> Waiting {
-    Waiting::new(what)
+pub(crate) fn name_wait(what: &str) -> NamedWait {
+    NamedWait::new(what)
 }
 
 /// A named wait, until it is dropped.
-pub(crate) struct Waiting(());
+pub(crate) struct NamedWait(());
 
-impl Waiting {
+impl NamedWait {
     #[track_caller]
-    fn new(what: &str) -> Waiting {
+    fn new(what: &str) -> NamedWait {
         let location = Location::caller();
         change(|waits| waits.push(format!("{what} ({}:{})", location.file(), location.line())));
-        Waiting(())
+        NamedWait(())
     }
 }
 
-impl Drop for Waiting {
+impl Drop for NamedWait {
     fn drop(&mut self) {
         change(|waits| drop(waits.pop()));
     }
@@ -182,7 +182,7 @@ fn change(how: impl FnOnce(&mut Vec<String>)) {
 /// Polls until `ask` returns a value. Fails the test after `timeout`.
 #[track_caller]
 pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let _waiting = Waiting::new(what);
+    let _wait = NamedWait::new(what);
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
@@ -215,7 +215,7 @@ pub(crate) fn join<T>(what: &str, thread: JoinHandle<T>) -> T {
 /// Waits for the next message. Returns `None` if there are no more.
 #[track_caller]
 pub(crate) fn receive<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
-    let _waiting = Waiting::new(what);
+    let _wait = NamedWait::new(what);
     match messages.recv_timeout(WAIT_TIMEOUT) {
         Ok(message) => Some(message),
         Err(RecvTimeoutError::Disconnected) => None,
@@ -255,7 +255,7 @@ struct Written {
 }
 
 impl Written {
-    fn to(pipe: Option<impl Read + Send + 'static>) -> Written {
+    fn collect(pipe: Option<impl Read + Send + 'static>) -> Written {
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let writer_bytes = bytes.clone();
         let reader = std::thread::spawn(move || {
@@ -306,7 +306,7 @@ fn name_of(child: &Child) -> String {
 fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
     let what = name_of(child);
-    let _waiting = Waiting::new(&what);
+    let _wait = NamedWait::new(&what);
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -328,7 +328,7 @@ impl WaitForEnd for Child {
 
     #[track_caller]
     fn end_with_output(mut self) -> Output {
-        let (stdout, stderr) = (Written::to(self.stdout.take()), Written::to(self.stderr.take()));
+        let (stdout, stderr) = (Written::collect(self.stdout.take()), Written::collect(self.stderr.take()));
         let status = end_or(&mut self, || {
             let text =
                 [stdout.so_far(), stderr.so_far()].map(|text| String::from_utf8_lossy(&text).into_owned());

@@ -2,7 +2,7 @@
 //!
 //! Like most terminals, the emulator wraps long lines, and wraps all lines again when it is resized.
 
-use super::process::{WaitForEnd, waiting};
+use super::process::{WaitForEnd, name_wait};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -150,7 +150,7 @@ impl Pty {
 
     /// Waits like [`Self::end`], with another timeout.
     pub(crate) fn end_within(&mut self, timeout: Duration) -> i32 {
-        let _waiting = waiting("a program on a terminal ends");
+        let _wait = name_wait("a program on a terminal ends");
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {

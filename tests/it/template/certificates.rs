@@ -43,7 +43,7 @@ fn certificate(directory: &Path, key: &[&str], subject: &str, extensions: &[&str
 
 #[test]
 fn certificates_are_parsed_like_in_ruby() {
-    let directory = crate::support::directory();
+    let directory = crate::support::create_directory();
     let ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"];
     let rsa = ["-newkey", "rsa:2048"];
     let pems = [

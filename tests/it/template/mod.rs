@@ -4,7 +4,7 @@
 mod bounds;
 mod certificates;
 mod differential;
-mod generated;
+mod generated_templates;
 
 use crate::support::process::{WaitForEnd, join, prepare};
 use std::io::Write as _;

@@ -26,7 +26,7 @@ pub(super) fn root() -> &'static Path {
         std::fs::create_dir_all(parent).unwrap();
         let path = parent.join(format!("userland-{}.tar", &sha256(MAKE_ROOT.as_bytes())[7..19]));
         if !path.exists() {
-            let work = crate::support::directory();
+            let work = crate::support::create_directory();
             let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/userland/make-root");
             run("bash", &[script, "root"], work.path());
             // The same names in the same order give the same digest.

@@ -113,7 +113,7 @@ fn missing_userland_is_reported_with_the_other_artifacts() {
 #[test]
 fn userland_with_a_digest_is_exported() {
     let machine = Machine::new();
-    let server = Server::of_file(b"a root file system");
+    let server = Server::for_file(b"a root file system");
     let url = server.url("/root.tgz");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}'"));
     let failed_run = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);

@@ -37,7 +37,7 @@ fn snapshots_belong_to_the_cpi_of_their_disk() {
     );
 
     // The run is killed before the snapshot is on record. The next run records it and takes another one.
-    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.hello.set_script(Script::with_interruption(2, Interruption::After));
     clouds.run("take-snapshot", &[&foreign]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((clouds.resources("cloud", "snapshots").len(), clouds.list("snapshots").len()), (1, 1));

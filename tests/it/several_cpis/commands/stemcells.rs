@@ -116,7 +116,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
         let (other_cpis, foreign) = text.split_once("- name: foreign").unwrap();
         format!("cpis:\n- name: foreign{foreign}{}", other_cpis.strip_prefix("cpis:\n").unwrap())
     });
-    clouds.hello.set_script(Script::at(2, Interruption::Hold));
+    clouds.hello.set_script(Script::with_interruption(2, Interruption::Hold));
     let mut run =
         clouds.command(UPLOAD, "z-east", &["hello/stemcell"]).stdout(Stdio::null()).spawn().unwrap();
     clouds.hello.wait_until_held();
@@ -140,7 +140,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
     clouds.run("delete-stemcell", &[NAME]).success();
 
     // The run is killed before the stemcell is on record, and the next run finds it.
-    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.hello.set_script(Script::with_interruption(2, Interruption::After));
     clouds.run(UPLOAD, &["hello/stemcell", "--cpi", "foreign"]).exits_with(-1);
     clouds.hello.wait_until_idle();
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 0));
@@ -148,7 +148,7 @@ fn uploads_run_in_parallel_and_fail_independently() {
     assert_output_contains(&run, "is uploaded already");
     assert_eq!((counts(&clouds), clouds.list("stemcells").len()), ([0, 0, 0, 1], 1));
     // The run is killed after the deletion, with the stemcell still on record.
-    clouds.hello.set_script(Script::at(2, Interruption::After));
+    clouds.hello.set_script(Script::with_interruption(2, Interruption::After));
     clouds.run("delete-stemcell", &[NAME]).exits_with(-1);
     clouds.hello.wait_until_idle();
     clouds.run("delete-stemcell", &[NAME]).exits_with(3);

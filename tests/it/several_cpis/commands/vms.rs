@@ -51,7 +51,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
 
     // The run is killed after the deletion, with the VM still on record.
     let vm = clouds.create_stray_vm(&stemcell);
-    clouds.hello.set_script(Script::at(4, Interruption::Before));
+    clouds.hello.set_script(Script::with_interruption(4, Interruption::Before));
     clouds.run("delete-vm", &[&vm]).exits_with(-1);
     clouds.hello.wait_until_idle();
     let records = clouds.hello.announced_or_recorded();

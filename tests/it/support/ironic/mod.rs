@@ -3,7 +3,7 @@
 //!
 //! `tests/run` installs it below the target directory, from PyPI.
 
-use super::process::{RunToEnd, WAIT_TIMEOUT, WaitForEnd, prepare, waiting};
+use super::process::{RunToEnd, WAIT_TIMEOUT, WaitForEnd, name_wait, prepare};
 use std::io::{BufRead, BufReader, Write};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ impl Pool {
 /// Waits for exclusive use of a shared Ironic. Its SQLite database fails when two requests write at once,
 /// and a conductor may then forget its work.
 pub(crate) fn lock_shared_ironic() -> ExclusiveIronic {
-    let _waiting = waiting("a turn with an Ironic that tests share");
+    let _wait = name_wait("a turn with an Ironic that tests share");
     let mut state = POOL.lock();
     loop {
         if let Some(ironic) = state.free.pop() {
@@ -145,7 +145,7 @@ pub(super) fn serve(directory: &Path, service: &[&str]) -> Child {
 }
 
 /// Creates a directory that the service removes when it ends.
-pub(super) fn scratch() -> PathBuf {
+pub(super) fn create_scratch() -> PathBuf {
     tempfile::Builder::new().prefix("mp-ironic-").tempdir_in(super::scratch_root()).unwrap().keep()
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn http() -> ureq::Agent {
 impl Ironic {
     /// Starts an Ironic for one test. It ends on drop.
     pub(crate) fn start(required_auth: &RequiredAuth) -> Ironic {
-        let directory = scratch();
+        let directory = create_scratch();
         for name in ["httpboot", "tftpboot/master_images", "master_images", "images"] {
             std::fs::create_dir_all(directory.join(name)).unwrap();
         }
@@ -374,7 +374,7 @@ impl Ironic {
 /// ends with the test process, which holds its standard input.
 fn ask_reference_client(request: &Value) -> Value {
     static CLIENT: Mutex<Option<(Child, BufReader<ChildStdout>)>> = Mutex::new(None);
-    let _waiting = waiting("OpenStack's client");
+    let _wait = name_wait("OpenStack's client");
     let mut client = CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
     let (child, stdout) = client.get_or_insert_with(|| {
         let mut child = prepare(venv().join("bin/python3"))

@@ -81,7 +81,7 @@ fn serve(directory: &Path, mut output: File) {
         entries.filter(|entry| entry.method == call.method && (entry.calls.0..=entry.calls.1).contains(&nth));
     let reaction = matching.next().map(|entry| &entry.reaction);
     let point = match (call.script.point, reaction) {
-        (Some((at, when)), _) if at == number => Some(when),
+        (Some((call_number, when)), _) if call_number == number => Some(when),
         (_, Some(Reaction::Interrupt(when))) => Some(*when),
         _ => None,
     };

@@ -131,7 +131,7 @@ impl Script {
     }
 
     /// Creates a script with the answer of the local CPI to `info` that interrupts this call.
-    pub(crate) fn at(number: usize, when: Interruption) -> Script {
+    pub(crate) fn with_interruption(number: usize, when: Interruption) -> Script {
         Script::with_info(InfoAnswer::Local).stopped_at(number, when)
     }
 

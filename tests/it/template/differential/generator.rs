@@ -14,7 +14,7 @@ pub(super) struct Expression {
     pub(super) call: String,
     pub(super) source: String,
     /// True if the arguments may have any class. Then only values are compared, and exceptions are not.
-    pub(super) any_arguments: bool,
+    pub(super) has_any_arguments: bool,
 }
 
 /// The pieces of strings. Several have a meaning for the methods called with them.
@@ -223,7 +223,7 @@ impl Generator {
         Generator { dice: Dice::new(seed), calls, methods: methods.collect() }
     }
 
-    fn several(
+    fn join_some(
         &mut self,
         max_count: usize,
         separator: &str,
@@ -240,7 +240,7 @@ impl Generator {
         }
         let number = self.dice.number_below(self.calls.len());
         let call = self.calls[number];
-        Expression { call: call.to_owned(), source: self.fill(call), any_arguments: false }
+        Expression { call: call.to_owned(), source: self.fill(call), has_any_arguments: false }
     }
 
     /// Returns a call of any method with any arguments, which shows the result and the receiver.
@@ -260,8 +260,8 @@ impl Generator {
             true => vec![self.any(); 1 + usize::from(name == "[]=")],
             false => arguments,
         };
-        // A block that is no order gives any result, and a method that changes its receiver ends at the third
-        // element without one.
+        // With a block that does not compare, a method may return its elements in any order. Without a block, a
+        // method that changes its receiver ends at the third element.
         let edits = name.ends_with('!') || name == "keep_if" || name == "delete_if";
         let block = match self.dice.pick(BLOCKS) {
             _ if ["min", "max", "minmax", "sort", "sort!"].contains(&name) => "",
@@ -274,7 +274,7 @@ impl Generator {
             (false, None) => format!("x.{name}({}){block}", arguments.join(", ")),
         };
         let source = format!("(x = {receiver}; r = {call}; [r.is_a?(Enumerator) ? r.first(3) : r, x])");
-        Expression { call: format!("{kind}.{name}"), source, any_arguments: true }
+        Expression { call: format!("{kind}.{name}"), source, has_any_arguments: true }
     }
 
     /// Returns a value of any class.
@@ -302,9 +302,9 @@ impl Generator {
     fn fill(&mut self, call: &str) -> String {
         let mut source = String::new();
         let mut rest = call;
-        while let Some(at) = rest.find('$') {
-            source.push_str(&rest[..at]);
-            let kind = rest[at + 1..].chars().next().unwrap_or('/');
+        while let Some(position) = rest.find('$') {
+            source.push_str(&rest[..position]);
+            let kind = rest[position + 1..].chars().next().unwrap_or('/');
             let value = match kind {
                 's' => self.string(),
                 'i' => self.integer(),
@@ -317,7 +317,7 @@ impl Generator {
                 'g' => self.range(true),
                 'l' => self.range(false),
                 'k' => self.dice.pick(&["2", "8", "10", "16", "36", "37", "0", "1", "-2", "3"]).to_owned(),
-                'c' if rest[..at].ends_with('[') => self
+                'c' if rest[..position].ends_with('[') => self
                     .dice
                     .pick(&[
                         "a-c",
@@ -354,7 +354,7 @@ impl Generator {
                 't' => self.dice.pick(TIMES).to_owned(),
                 'q' => {
                     let parts = ["/", "/", "a", "b.rb", ".x", ".", "..", "//", "c.", ".tar.gz", "é", " "];
-                    literal(&self.several(5, "", |it| it.dice.pick(&parts).to_owned()))
+                    literal(&self.join_some(5, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'm' => {
                     let parts = [
@@ -369,18 +369,18 @@ impl Generator {
                         "&#x110000;",
                         "&#0;",
                     ];
-                    literal(&self.several(4, "", |it| it.dice.pick(&parts).to_owned()))
+                    literal(&self.join_some(4, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'b' => {
                     let parts = ["YWJj", "YQ==", "YQ", "YWI", "-_-_", "+/+/", "=", "\n", "é", "YR==", "    "];
-                    literal(&self.several(3, "", |it| it.dice.pick(&parts).to_owned()))
+                    literal(&self.join_some(3, "", |it| it.dice.pick(&parts).to_owned()))
                 }
                 'w' => self.layout(),
                 'v' => self.any(),
                 other => {
                     source.push('$');
                     source.push(other);
-                    rest = &rest[at + 1 + other.len_utf8()..];
+                    rest = &rest[position + 1 + other.len_utf8()..];
                     continue;
                 }
             };
@@ -390,7 +390,7 @@ impl Generator {
             } else {
                 source.push_str(&value)
             }
-            rest = &rest[at + 2..];
+            rest = &rest[position + 2..];
         }
         source.push_str(rest);
         source
@@ -398,7 +398,7 @@ impl Generator {
 
     /// Returns a directive of `format`.
     fn directive(&mut self) -> String {
-        let flags = self.several(2, "", |it| it.dice.pick(&["-", "+", "0", " ", "#"]).to_owned());
+        let flags = self.join_some(2, "", |it| it.dice.pick(&["-", "+", "0", " ", "#"]).to_owned());
         let width = self.dice.pick(&["", "", "1", "5", "12"]);
         let precision = self.dice.pick(&["", "", ".0", ".1", ".3", ".10", "."]);
         let letter = self.dice.pick(&[
@@ -415,7 +415,7 @@ impl Generator {
             let letter = letters.chars().nth(it.dice.number_below(letters.len())).unwrap_or('Y');
             format!("%{flag}{letter}")
         };
-        format!("\"{}\"", self.several(3, " ", directive))
+        format!("\"{}\"", self.join_some(3, " ", directive))
     }
 
     /// Returns the text of a URI, which may be invalid.
@@ -541,7 +541,7 @@ impl Generator {
 
     /// Returns a literal of a string that is not frozen.
     fn string(&mut self) -> String {
-        let text = self.several(3, "", |it| it.dice.pick(PIECES).to_owned());
+        let text = self.join_some(3, "", |it| it.dice.pick(PIECES).to_owned());
         literal(&text)
     }
 
@@ -568,20 +568,20 @@ impl Generator {
     }
 
     fn list(&mut self, depth: u32) -> String {
-        format!("[{}]", self.several(4, ", ", |it| it.element(depth)))
+        format!("[{}]", self.join_some(4, ", ", |it| it.element(depth)))
     }
 
     fn array(&mut self) -> String {
         match self.dice.number_below(4) {
-            0 => format!("[{}]", self.several(5, ", ", |it| it.dice.pick(SMALL).to_owned())),
-            1 => format!("[{}]", self.several(5, ", ", |it| it.string())),
-            2 => format!("[{}]", self.several(4, ", ", |it| it.list(0))),
+            0 => format!("[{}]", self.join_some(5, ", ", |it| it.dice.pick(SMALL).to_owned())),
+            1 => format!("[{}]", self.join_some(5, ", ", |it| it.string())),
+            2 => format!("[{}]", self.join_some(4, ", ", |it| it.list(0))),
             _ => self.list(1),
         }
     }
 
     fn pairs(&mut self, depth: u32) -> String {
-        format!("{{{}}}", self.several(3, ", ", |it| format!("{} => {}", it.element(0), it.element(depth))))
+        format!("{{{}}}", self.join_some(3, ", ", |it| format!("{} => {}", it.element(0), it.element(depth))))
     }
 
     fn hash(&mut self) -> String {
@@ -590,12 +590,12 @@ impl Generator {
 
     fn range(&mut self, has_both_ends: bool) -> String {
         let dots = self.dice.pick(&["..", "..", "..."]);
-        let (from, to) = match self.dice.number_below(6) {
+        let (start, end) = match self.dice.number_below(6) {
             0 if !has_both_ends => ("", self.dice.pick(SMALL)),
             1 if !has_both_ends => (self.dice.pick(SMALL), ""),
             _ => (self.dice.pick(SMALL), self.dice.pick(SMALL)),
         };
-        format!("({from}{dots}{to})")
+        format!("({start}{dots}{end})")
     }
 
     /// Draws a text that is JSON, or almost.
@@ -642,10 +642,10 @@ impl Generator {
         };
         let text = match self.dice.number_below(4) {
             0 => scalar(self),
-            1 => format!("[{}]", self.several(3, ", ", scalar)),
+            1 => format!("[{}]", self.join_some(3, ", ", scalar)),
             2 => format!(
                 "{{{}}}",
-                self.several(3, ",", |it| format!(
+                self.join_some(3, ",", |it| format!(
                     "\\\"{}\\\": {}",
                     it.dice.pick(&["a", "b", "é"]),
                     scalar(it)
@@ -654,7 +654,7 @@ impl Generator {
             _ => format!(
                 "{}[{}]{}",
                 self.dice.pick(&["", " ", "/* c */", "// c\\n"]),
-                self.several(2, ",", scalar),
+                self.join_some(2, ",", scalar),
                 self.dice.pick(&["", "\\n", "x", ","])
             ),
         };
@@ -756,7 +756,7 @@ impl Generator {
                 ])
                 .to_owned(),
             6 | 7 => {
-                let parts = self.several(2, "", |it| {
+                let parts = self.join_some(2, "", |it| {
                     it.dice
                         .pick(&[
                             "a",

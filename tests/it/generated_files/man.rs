@@ -81,11 +81,11 @@ fn synopsis(command: &Command) -> Roff {
 /// there is no other one.
 fn description(command: &Command) -> Roff {
     let mut page = Roff::new();
-    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
+    let text = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
     page.control("SH", ["DESCRIPTION"]);
-    match about.split_once("\n\n") {
+    match text.split_once("\n\n") {
         Some((_, details)) => add_paragraphs(&mut page, details),
-        None => add_paragraphs(&mut page, &format!("{}.", about.trim_end_matches('.'))),
+        None => add_paragraphs(&mut page, &format!("{}.", text.trim_end_matches('.'))),
     }
     page
 }
@@ -132,21 +132,21 @@ fn subcommands(command: &Command) -> Roff {
         return page;
     }
     page.control("SH", ["SUBCOMMANDS"]);
-    let row = |page: &mut Roff, name: String, about: String| {
+    let row = |page: &mut Roff, name: String, summary: String| {
         page.control("TP", []);
         page.text([roman(name)]);
-        page.text([roman(about)]);
+        page.text([roman(summary)]);
     };
-    let about = |subcommand: &Command| subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+    let summary = |subcommand: &Command| subcommand.get_about().map(ToString::to_string).unwrap_or_default();
     if command.get_name() != "monopile" {
         visible_subcommands(command)
-            .for_each(|subcommand| row(&mut page, page_of(subcommand), about(subcommand)));
+            .for_each(|subcommand| row(&mut page, page_of(subcommand), summary(subcommand)));
         return page;
     }
     for (title, names) in GROUPS {
         page.control("SS", [title]);
         for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
-            row(&mut page, page_of(subcommand), about(subcommand));
+            row(&mut page, page_of(subcommand), summary(subcommand));
         }
     }
     row(&mut page, HELP_USAGE.to_owned(), HELP_COMMAND.1.to_owned());

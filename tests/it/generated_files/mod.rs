@@ -287,9 +287,9 @@ impl CommonOptions {
 fn describe(text: &mut String, command: &Command, common: &CommonOptions) {
     let usage = command.clone().render_usage().to_string();
     writeln!(text, "\n## {}\n", name(command)).unwrap();
-    let about = command.get_long_about().or(command.get_about()).map(ToString::to_string);
-    let about = about.unwrap_or_default();
-    let (first, details) = about.split_once("\n\n").unwrap_or((&about, ""));
+    let description = command.get_long_about().or(command.get_about()).map(ToString::to_string);
+    let description = description.unwrap_or_default();
+    let (first, details) = description.split_once("\n\n").unwrap_or((&description, ""));
     writeln!(text, "{}.", first.trim_end_matches('.')).unwrap();
     writeln!(text, "\n```text\n{}\n```\n", usage.trim_start_matches("Usage: ").trim_end()).unwrap();
     let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect();
