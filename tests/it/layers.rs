@@ -1,10 +1,10 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
-//! only those before them. Also checks that the names on the pages for developers exist, in the files to which
-//! the pages attribute them, the values of the table of open calls, and the tests that `docs/conformance.md`
-//! names.
+//! only those before them. Also checks that the names on the pages for developers exist, in the files to
+//! which the pages attribute them, the values of the table of open calls, and the tests that
+//! `docs/conformance.md` names.
 //!
-//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the pages again: the graph of
-//! crates, and the list of test modules.
+//! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the pages again: the graph
+//! of crates, and the list of test modules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

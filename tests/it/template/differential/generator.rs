@@ -260,8 +260,8 @@ impl Generator {
             true => vec![self.any(); 1 + usize::from(name == "[]=")],
             false => arguments,
         };
-        // With a block that does not compare, a method may return its elements in any order. Without a block, a
-        // method that changes its receiver ends at the third element.
+        // With a block that does not compare, a method may return its elements in any order. Without a block,
+        // a method that changes its receiver ends at the third element.
         let edits = name.ends_with('!') || name == "keep_if" || name == "delete_if";
         let block = match self.dice.pick(BLOCKS) {
             _ if ["min", "max", "minmax", "sort", "sort!"].contains(&name) => "",
