@@ -14,6 +14,7 @@ mod stemcell;
 mod templates;
 mod unchanged;
 mod update;
+mod userland;
 
 use crate::Suite;
 use crate::findings::Findings;
@@ -30,7 +31,7 @@ pub(crate) struct Row {
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// All rows in the order of measurement.
-pub(crate) const ROWS: [Row; 14] = [
+pub(crate) const ROWS: [Row; 15] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,
@@ -45,4 +46,5 @@ pub(crate) const ROWS: [Row; 14] = [
     fleet::ROW,
     large::ROW,
     redact::ROW,
+    userland::ROW,
 ];

@@ -259,12 +259,14 @@ pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec
 
 /// Returns the answer of a file server: the whole file or the requested range.
 pub(crate) fn part(request: &Request, content: &[u8], etag: &str) -> Vec<u8> {
-    let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
+    let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let fits = request.header("if-range").is_none_or(|tag| tag == etag);
-    match range.and_then(|start| start.parse::<usize>().ok()).filter(|_| fits) {
-        Some(start) if start < content.len() => {
-            let range = format!("bytes {start}-{}/{}", content.len() - 1, content.len());
-            answer("206 Partial Content", &[("Content-Range", &range), ("ETag", etag)], &content[start..])
+    match range.and_then(|(start, end)| Some((start.parse::<usize>().ok()?, end))).filter(|_| fits) {
+        Some((start, end)) if start < content.len() => {
+            let last = end.parse().unwrap_or(usize::MAX).min(content.len() - 1);
+            let range = format!("bytes {start}-{last}/{}", content.len());
+            let headers = [("Content-Range", range.as_str()), ("ETag", etag)];
+            answer("206 Partial Content", &headers, &content[start..=last])
         }
         Some(_) => answer("416 Range Not Satisfiable", &[], b""),
         None => answer("200 OK", &[("ETag", etag)], content),
