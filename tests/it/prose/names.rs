@@ -66,34 +66,37 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\b({words}|{})\b", words.to_uppercase())).unwrap()
 });
 
-/// Participles and other words that do not say what they name, as variables, fields, constants and
-/// functions. A participle with a noun does, such as `recorded_disks`. Methods and fields of other crates may
-/// have these names.
+/// Participles, prepositions and other words that do not say what they name, as variables, fields, constants
+/// and functions. A participle with a noun does, such as `recorded_disks`. Methods and fields of other crates
+/// may have these names.
 static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
-        "added|allowed|answered|applied|assigned|attached|began|begun|both|bounded|by|cached",
-        "called|came|changed|checked|chosen|cleaned|closed|combined|compared|compiled|completed",
-        "computed|concerned|connected|consumed|copied|counted|covered|created|crossed|decided",
-        "declared|decoded|decrypted|defined|delayed|deleted|denied|deployed|derived|described",
-        "destroyed|detached|detected|discarded|done|downloaded|drained|drawn|dropped|duplicated",
-        "edited|encoded|encrypted|ended|entered|escaped|evaluated|examined|excluded|expired",
-        "exported|extended|failed|fetched|few|filled|filtered|finished|fixed|forgotten|formatted",
-        "gone|grown|guessed|has|held|hidden|ignored|imported|included|indented|indexed|inherited",
-        "inserted|installed|interrupted|into|issued|joined|kept|killed|learnt|less|limited|linked",
-        "listed|loaded|locked|logged|lowered|made|many|mapped|marked|matched|maybe|meant|measured",
-        "merged|missed|misspelled|most|mounted|moved|narrowed|needed|nested|never|noted|numbered",
-        "observed|obtained|occupied|offered|omitted|opened|ordered|others|overwritten|owned",
-        "packed|padded|paired|parsed|passed|permitted|pinned|placed|planned|polled|prepared",
-        "preserved|pressed|printed|probed|produced|promised|prompted|proposed|pruned|pulled",
-        "pushed|quoted|raised|ran|ranked|reached|received|recorded|reduced|referenced|refused",
-        "registered|rejected|related|released|remained|remembered|removed|renamed|rendered",
-        "repeated|replaced|replied|reported|requested|required|reserved|resolved|restored|retried",
-        "returned|reused|rewritten|rotated|rounded|saved|scanned|sealed|searched|selected|sent",
-        "separated|served|settled|shared|shortened|shown|signed|single|sized|skipped|sorted",
-        "spelled|spent|staged|started|stated|stopped|stored|stripped|suggested|superseded",
-        "supplied|supported|swapped|tagged|taken|tested|took|tracked|transferred|translated|tried",
-        "trimmed|trouble|trusted|typed|unpacked|untouched|updated|uploaded|used|verified|warned",
-        "went|whole|with|within|without|wrapped|written|wrong|wrote",
+        "about|absent|accepting|added|allowed|answered|applied|assigned|at|attached|began|begun",
+        "between|both|bounded|built|by|cached|called|came|carried|changed|checked|chosen|cleaned",
+        "closed|combined|compared|compiled|compiling|completed|computed|concerned|connected",
+        "consumed|copied|counted|covered|created|crossed|decided|declared|decoded|decrypted|defined",
+        "delayed|deleted|denied|deployed|derived|described|destroyed|detached|detected|discarded",
+        "done|down|downloaded|drained|drawn|dropped|duplicated|earlier|edited|encoded|encrypted",
+        "ended|entered|escaped|evaluated|examined|excluded|expired|exported|extended|failed|failing",
+        "fetched|few|filled|filtered|finished|fixed|forgotten|formatted|forwarded|from|generated",
+        "gone|grown|guessed|has|have|held|hidden|ignored|imported|included|indented|indexed",
+        "inherited|inserted|installed|interrupted|into|issued|joined|kept|killed|later|learnt|less",
+        "limited|linked|listed|loaded|located|locked|logged|lowered|made|making|many|mapped|marked",
+        "matched|maybe|meant|measured|merged|missed|misspelled|most|mounted|moved|narrowed|needed",
+        "needless|nested|never|noted|numbered|observed|obtained|occupied|off|offered|omitted|only",
+        "opened|ordered|others|over|overwritten|owned|packed|padded|paired|parsed|partial|passed",
+        "pending|permitted|pinned|placed|planned|polled|prepared|present|preserved|pressed|printed",
+        "probed|produced|promised|prompted|proposed|pruned|published|publishing|pulled|pushed",
+        "quoted|raised|ran|ranked|reached|received|recorded|reduced|referenced|refused|registered",
+        "rejected|related|released|remained|remembered|removed|renamed|rendered|repeated|replaced",
+        "replied|reported|requested|required|reserved|resolved|restored|retried|returned|reused",
+        "rewritten|rotated|rounded|running|salted|saved|scanned|sealed|searched|selected|sent",
+        "separated|served|settled|several|shared|shortened|showing|shown|signed|since|single|sized",
+        "skipped|sorted|spawned|spelled|spent|staged|started|stated|stopped|stored|stripped",
+        "suggested|superseded|supplied|supported|swapped|tagged|taken|temporary|tested|then|titled",
+        "to|took|tracked|transferred|translated|tried|trimmed|trouble|trusted|typed|unchecked",
+        "undoing|unmounted|unpacked|unpromised|until|untouched|up|updated|uploaded|uploading|used",
+        "usual|verified|waiting|warned|went|whole|with|within|without|wrapped|written|wrong|wrote",
     ];
     let words = words.join("|");
     Regex::new(&format!(r"(?:^|[^.:#\w])(?:{words}|{})(?:$|[^\w!])", words.to_uppercase())).unwrap()
@@ -102,17 +105,16 @@ static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
 /// An attribute, whose keys are not ours.
 static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"#!?\[[^\]\n]*\]?").unwrap());
 
-/// A variable, parameter or field whose name is only a preposition and its object, and a timeout under
-/// another name.
+/// A name that is only a preposition and its object, and a timeout under another name.
 static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
     let timeout = r"(?i:\w*(limit|grace|wait|retries|retry_period)): (Option<)?Duration\b";
-    Regex::new(&format!(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\b{timeout}")).unwrap()
+    Regex::new(&format!(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\b(fn of|OF)_|\b{timeout}")).unwrap()
 });
 
-/// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`
-/// and `.named(`. A type or an argument completes the name.
+/// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`,
+/// `.named(` and `fn from` of a trait. A type or an argument completes the name.
 static FUNCTION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?-u)(fn |::)(of|named)\b|\.named\(").unwrap());
+    LazyLock::new(|| Regex::new(r"(?-u)(fn |::)(of|named)\b|fn from\(|\.named\(").unwrap());
 
 /// `left` names a role only beside `right`.
 static LEFT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u)\bleft\b").unwrap());
@@ -291,7 +293,7 @@ fn finds_vague_names() {
         vague_names("let near = near_name();\nf(|lost| { let nearest = 1; });\nlet below = 1;"),
         [1, 2, 3]
     );
-    assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2]);
+    assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2, 3]);
     assert_eq!(vague_names("limit: Option<Duration>,\nlimit: usize,\ntimeout: Duration,"), [1]);
     assert_eq!(vague_names("const TERM_GRACE: Duration =\nconst RETRY_PAUSE: Duration ="), [1]);
     assert_eq!(
