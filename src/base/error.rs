@@ -12,8 +12,8 @@ use rustix::fs::{Access, access};
 use crate::exit_code;
 
 /// The hint for a file system without free space.
-const FULL_HINT: &str = "the file system is full: free space (`monopile cache prune`), or choose another one with \
-                    --cache-dir, TMPDIR or XDG_STATE_HOME";
+const FULL_HINT: &str = "the file system is full: free space (`monopile cache prune`), or choose another one \
+                    with --cache-dir, TMPDIR or XDG_STATE_HOME";
 
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -122,7 +122,8 @@ impl Renderer for ChosenRenderer {
         };
         match ruby {
             Ok(ruby) => {
-                tracing::info!(unsupported = %unsupported_error, version = ruby.version(), "falling back to Ruby");
+                let version = ruby.version();
+                tracing::info!(unsupported = %unsupported_error, version, "falling back to Ruby");
                 ruby.render(template_name, source, context)
             }
             Err(reason) => {

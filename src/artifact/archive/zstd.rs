@@ -10,8 +10,8 @@ pub(super) fn is_zstd(start: &[u8]) -> bool {
     matches!(start, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 
-/// Reads the content of zstd frames, one after the other, and verifies their checksums. Skips frames that have
-/// no content. The decoder refuses a window of more than 100 MiB, which bounds its memory.
+/// Reads the content of zstd frames, one after the other, and verifies their checksums. Skips frames without
+/// content. The decoder refuses a window of more than 100 MiB, which bounds its memory.
 pub(super) struct ZstdReader<R> {
     source: ErrorKeeper<R>,
     decoder: FrameDecoder,

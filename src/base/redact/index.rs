@@ -203,7 +203,9 @@ mod tests {
                 && strings.iter().any(|spelling| spelling.starts_with(&text));
             prop_assert_eq!(actual, expected);
             let mut actual = Vec::new();
-            index.visit_matches(text.as_bytes(), |position, entry| actual.push((position, entry.bytes.to_vec())));
+            index.visit_matches(text.as_bytes(), |position, entry| {
+                actual.push((position, entry.bytes.to_vec()));
+            });
             let mut expected = Vec::new();
             for position in 0..text.len() {
                 let begin = strings.iter().filter(|spelling| text[position..].starts_with(spelling.as_str()));

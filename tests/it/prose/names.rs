@@ -111,8 +111,8 @@ static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\b(fn of|OF)_|\b{timeout}")).unwrap()
 });
 
-/// The name of a method or an associated function, where it is defined or called, such as `fn of`, `Type::of`,
-/// `.named(` and `fn from` of a trait. A type or an argument completes the name.
+/// The name of a method or an associated function, where it is defined or called, such as `fn of`,
+/// `Type::of`, `.named(` and `fn from` of a trait. A type or an argument completes the name.
 static FUNCTION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)(fn |::)(of|named)\b|fn from\(|\.named\(").unwrap());
 

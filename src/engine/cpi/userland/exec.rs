@@ -40,7 +40,8 @@ pub(super) fn run(
     if is_init { run_in_userland(&content, program) } else { enter(layout, &content, program, executable) }
 }
 
-/// Enters new namespaces, runs [`run_in_userland`] in them as their first process, and returns its exit status.
+/// Enters new namespaces, runs [`run_in_userland`] in them as their first process, and returns its exit
+/// status.
 fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) -> Result<u8, String> {
     namespaces::keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
