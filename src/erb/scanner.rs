@@ -105,7 +105,7 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
         text.push_str(text_before);
         line += newlines(before);
         out.push_text(&mut text, text_line);
-        let Some(tag) = code_until_close(code) else {
+        let Some(tag) = find_tag_end(code) else {
             // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
             rest = code;
             text_line = line;
@@ -159,7 +159,7 @@ struct ClosedTag {
 }
 
 /// Finds the end of a tag whose code starts at the start of `code`. Returns `None` if the tag is not closed.
-fn code_until_close(code: &str) -> Option<ClosedTag> {
+fn find_tag_end(code: &str) -> Option<ClosedTag> {
     let mut content = String::new();
     let mut start = 0;
     while let Some(offset) = code[start..].find("%>") {

@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 
 /// The maximum number of bytes of scalars that aliases may add.
 const MAX_ALIAS_BYTES: usize = 64 << 20;
-/// Documents of up to this many nodes may consist of aliases.
+/// A document of up to this many nodes may get any number of them from aliases.
 const FREE_NODES: usize = 1000;
 /// Every document may have this many nodes from aliases.
 const FREE_ALIAS_NODES: usize = 100;
@@ -148,7 +148,7 @@ impl<'t> Entries<'t> {
     }
 }
 
-/// Names a key in an error. Keys are not secret, but values may be.
+/// Describes a key for an error. Keys are not secret, but values may be.
 fn describe_key(key: &Node) -> String {
     match super::emit(key).trim_end() {
         text if text.len() > 60 || text.contains('\n') => "this key".into(),

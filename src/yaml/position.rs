@@ -46,7 +46,7 @@ impl From<Marker> for LineColumn {
     }
 }
 
-/// Converts a line or column for storage. Inputs are too small for larger numbers.
+/// Converts a line or column to the stored type. No input is long enough to exceed it.
 pub(crate) fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -207,11 +207,11 @@ impl Charge {
     /// Changes the counted memory to the new size of a value.
     #[inline(always)]
     pub(crate) fn resize(&self, bytes: usize) {
-        let before = self.0.get();
-        if bytes > before {
-            self.grow(bytes - before);
+        let old_bytes = self.0.get();
+        if bytes > old_bytes {
+            self.grow(bytes - old_bytes);
         } else {
-            MEMORY.set(MEMORY.get().saturating_sub((before - bytes) as u64));
+            MEMORY.set(MEMORY.get().saturating_sub((old_bytes - bytes) as u64));
             self.0.set(bytes);
         }
     }

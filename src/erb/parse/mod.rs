@@ -57,8 +57,8 @@ impl Template {
     /// template text.
     pub(super) fn excerpt(&self, span: (u32, u32)) -> Option<String> {
         let text = self.ruby.get(span.0 as usize..span.1 as usize)?.trim();
-        let first = text.lines().next()?.trim_end();
-        let short: String = first.chars().take(120).collect();
+        let first_line = text.lines().next()?.trim_end();
+        let short: String = first_line.chars().take(120).collect();
         if short.is_empty() || short.contains(scanner::TEXT_CALL) {
             return None;
         }

@@ -348,10 +348,11 @@ impl Interpreter {
                 };
                 let this = this.unwrap_or_else(|| env.this.clone());
                 let module = module.unwrap_or_else(|| Rc::clone(&env.module));
-                let inner = Env::new(body.locals.len(), Some(Rc::clone(env)), frame, this, module, block.tag);
+                let block_env =
+                    Env::new(body.locals.len(), Some(Rc::clone(env)), frame, this, module, block.tag);
                 let strictness = if is_lambda { Strictness::Method } else { Strictness::Block };
-                self.bind(body, args, &inner, strictness)?;
-                match self.eval_optional(body.code.as_ref(), &inner) {
+                self.bind(body, args, &block_env, strictness)?;
+                match self.eval_optional(body.code.as_ref(), &block_env) {
                     Err(Flow::Next(value)) => Ok(value),
                     Err(Flow::Return(frame, value)) if is_lambda && frame == id => Ok(value),
                     Err(Flow::Break(tag, value)) if is_lambda && tag == block.tag => Ok(value),
@@ -423,20 +424,20 @@ impl Interpreter {
     /// Finds the method that `super` calls: the next one after `owner` in the order of lookup.
     fn find_super_method(&mut self, this: &Value, owner: &Rc<Class>, name: &Name) -> Option<Rc<Method>> {
         if let Value::Class(class) = this {
-            let mut next = class.superclass.clone();
+            let mut parent = class.superclass.clone();
             let mut has_found_owner = class.singleton.borrow().contains_key(name);
             if !has_found_owner {
                 let mut next_class = Some(Rc::clone(class));
                 while let Some(candidate) = next_class {
                     if Rc::ptr_eq(&candidate, owner) {
-                        next = candidate.superclass.clone();
+                        parent = candidate.superclass.clone();
                         has_found_owner = true;
                         break;
                     }
                     next_class = candidate.superclass.clone();
                 }
             }
-            return if has_found_owner { next.and_then(|class| class.find_singleton(name)) } else { None };
+            return if has_found_owner { parent.and_then(|class| class.find_singleton(name)) } else { None };
         }
         let mut classes = Vec::new();
         if let Value::Object(object) = this

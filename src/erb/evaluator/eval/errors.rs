@@ -61,7 +61,7 @@ impl Interpreter {
     }
 
     /// Calls `message` on an exception.
-    pub(crate) fn exception_message(&mut self, exception: &Rc<Object>) -> EvalResult<String> {
+    pub(crate) fn call_message(&mut self, exception: &Rc<Object>) -> EvalResult<String> {
         let message = self.call(&Value::Object(Rc::clone(exception)), "message", Vec::new())?;
         self.text_of(&message)
     }
@@ -81,7 +81,7 @@ impl Interpreter {
                     Data::Exception(inner) => (inner.span, inner.unknown_properties.clone()),
                     _ => (None, Vec::new()),
                 };
-                let message = match self.exception_message(&exception) {
+                let message = match self.call_message(&exception) {
                     Ok(message) => message,
                     Err(_) => String::from("(no message)"),
                 };

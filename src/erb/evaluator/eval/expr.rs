@@ -35,11 +35,11 @@ impl Interpreter {
             }
             Node::Emit(value) => self.emit_value(value, expr, env),
             Node::Sequence(list) => {
-                let mut last = Value::Nil;
+                let mut last_value = Value::Nil;
                 for expr in list {
-                    last = self.eval(expr, env)?;
+                    last_value = self.eval(expr, env)?;
                 }
-                Ok(last)
+                Ok(last_value)
             }
             Node::Call(call) => {
                 self.check_depth()?;

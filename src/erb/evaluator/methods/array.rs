@@ -261,17 +261,17 @@ impl Interpreter {
                 let mut rows: Vec<Vec<Value>> = array.to_vec().into_iter().map(|item| vec![item]).collect();
                 for other in &args.list {
                     let other = self.array_arg(other)?;
-                    let mut next = Vec::new();
+                    let mut new_rows = Vec::new();
                     for row in &rows {
                         for item in &other {
                             self.step(1)?;
                             self.use_scratch(2 * VALUE_BYTES * (row.len() + 1))?;
                             let mut row = row.clone();
                             row.push(item.clone());
-                            next.push(row);
+                            new_rows.push(row);
                         }
                     }
-                    rows = next;
+                    rows = new_rows;
                 }
                 match block {
                     Some(block) => {

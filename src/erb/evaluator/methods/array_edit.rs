@@ -158,13 +158,13 @@ impl Interpreter {
                 let block = self.block_arg(args)?;
                 let keeps_matches = matches!(name, "select!" | "filter!" | "keep_if");
                 let mut remaining_items = Vec::new();
-                let before = array.len();
+                let old_length = array.len();
                 for item in array.to_vec() {
                     if self.yield_one(&block, item.clone())?.is_truthy() == keeps_matches {
                         remaining_items.push(item);
                     }
                 }
-                let has_changed = remaining_items.len() != before;
+                let has_changed = remaining_items.len() != old_length;
                 *array.items.borrow_mut() = remaining_items;
                 if has_changed || !name.ends_with('!') { receiver } else { Value::Nil }
             }
@@ -182,7 +182,7 @@ impl Interpreter {
                 receiver
             }
             "compact!" | "uniq!" | "flatten!" => {
-                let before = array.len();
+                let old_length = array.len();
                 let plain_name = name.trim_end_matches('!');
                 let mut has_changed = false;
                 if plain_name == "flatten"
@@ -191,7 +191,7 @@ impl Interpreter {
                     has_changed = array.items.borrow().iter().any(|item| matches!(item, Value::Array(_)));
                 }
                 if let Some(Value::Array(new)) = self.call_array_method(array, plain_name, args)? {
-                    has_changed |= new.len() != before;
+                    has_changed |= new.len() != old_length;
                     *array.items.borrow_mut() = new.to_vec();
                 }
                 if has_changed { receiver } else { Value::Nil }

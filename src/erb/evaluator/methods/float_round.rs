@@ -19,7 +19,7 @@ pub(super) enum Half {
 
 impl Interpreter {
     /// Reads the option `half:` of a call to `round`. Other keywords and values raise `ArgumentError`.
-    pub(super) fn half_option(&mut self, args: &Args) -> EvalResult<Half> {
+    pub(super) fn read_half_option(&mut self, args: &Args) -> EvalResult<Half> {
         let unknown = args.options().and_then(|options| {
             options.pairs().into_iter().map(|(key, _)| key).find(|key| !key.is_same(&Value::symbol("half")))
         });
@@ -46,7 +46,7 @@ impl Interpreter {
             Some(digits) => self.int_arg(&digits.clone())?,
             None => 0,
         };
-        let half = if name == "round" { self.half_option(args)? } else { Half::Up };
+        let half = if name == "round" { self.read_half_option(args)? } else { Half::Up };
         let name = match name {
             "truncate" if float > 0.0 => "floor",
             "truncate" => "ceil",

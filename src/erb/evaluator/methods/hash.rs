@@ -394,16 +394,16 @@ impl Interpreter {
                 receiver
             }
             "shift" => {
-                let first = hash.map.borrow_mut().shift_remove_index(0);
-                first.map_or(Value::Nil, |(key, value)| Value::array(vec![key.0, value]))
+                let first_pair = hash.map.borrow_mut().shift_remove_index(0);
+                first_pair.map_or(Value::Nil, |(key, value)| Value::array(vec![key.0, value]))
             }
             "transform_values!" | "transform_keys!" | "compact!" => {
                 let plain_name = name.trim_end_matches('!');
-                let before = hash.len();
+                let old_length = hash.len();
                 if let Some(Value::Hash(new)) = self.call_hash_method(hash, plain_name, args)? {
                     hash.replace(&new);
                 }
-                if name == "compact!" && hash.len() == before { Value::Nil } else { receiver }
+                if name == "compact!" && hash.len() == old_length { Value::Nil } else { receiver }
             }
             "default=" => {
                 let value = self.arg(args, 0)?;

@@ -101,7 +101,7 @@ impl Interpreter {
                 if digits >= 0 {
                     return Ok(Some(receiver.clone()));
                 }
-                let half = if name == "round" { self.half_option(args)? } else { Half::Up };
+                let half = if name == "round" { self.read_half_option(args)? } else { Half::Up };
                 let value = to_big(receiver);
                 // As in Ruby, the result is 0 if the unit has clearly more bytes than the number. A decimal
                 // digit needs log2(10) / 8 = 0.415241 bytes.

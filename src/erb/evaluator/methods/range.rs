@@ -181,9 +181,9 @@ impl Interpreter {
         if begin > end || excludes_end && begin == end {
             return Ok(());
         }
-        let after = super::successor::successor(end, false);
+        let stop_text = super::successor::successor(end, false);
         let mut text = begin.to_owned();
-        while text != after {
+        while text != stop_text {
             self.step(1)?;
             let is_last = !excludes_end && text == end;
             if visit(self, Value::str(text.clone()))?.is_break() || is_last {

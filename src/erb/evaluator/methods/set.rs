@@ -130,13 +130,13 @@ impl Interpreter {
             "delete_if" | "reject!" | "select!" | "keep_if" | "filter!" => {
                 let block = self.block_arg(args)?;
                 let keeps_matches = matches!(name, "select!" | "keep_if" | "filter!");
-                let before = set.len();
+                let old_length = set.len();
                 for item in keys(&set) {
                     if self.yield_one(&block, item.clone())?.is_truthy() != keeps_matches {
                         set.remove(&item);
                     }
                 }
-                if name.ends_with('!') && set.len() == before { Value::Nil } else { receiver }
+                if name.ends_with('!') && set.len() == old_length { Value::Nil } else { receiver }
             }
             "inspect" | "to_s" => Value::str(self.inspect(&receiver)?),
             _ => return self.call_enumerable_method(&receiver, name, args),

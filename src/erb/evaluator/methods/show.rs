@@ -165,7 +165,7 @@ impl Interpreter {
         Ok(match &*data {
             Data::Exception(_) => {
                 drop(data);
-                let message = self.exception_message(object)?;
+                let message = self.call_message(object)?;
                 if message.is_empty() { class } else { format!("#<{class}: {message}>") }
             }
             Data::Struct(fields) => {

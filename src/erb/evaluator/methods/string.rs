@@ -406,7 +406,7 @@ impl Interpreter {
                     )));
                 }
                 let mut out = String::new();
-                let mut last = None;
+                let mut last_replacement = None;
                 for character in text.chars() {
                     let replacement = if source_set.is_negated {
                         source_set.contains(character).then(|| target_set.last())
@@ -418,13 +418,13 @@ impl Interpreter {
                     match replacement {
                         None => {
                             out.push(character);
-                            last = None;
+                            last_replacement = None;
                         }
                         Some(new) => {
-                            if name == "tr_s" && last == Some(new) {
+                            if name == "tr_s" && last_replacement == Some(new) {
                                 continue;
                             }
-                            last = Some(new);
+                            last_replacement = Some(new);
                             out.extend(new);
                         }
                     }

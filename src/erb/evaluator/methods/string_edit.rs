@@ -131,12 +131,12 @@ impl Interpreter {
             "setbyte" => return Err(self.unsupported_error("String#setbyte")),
             _ => {
                 let plain_name = name.trim_end_matches('!');
-                let before = string.get().clone();
+                let old_text = string.get().clone();
                 match self.call_string_method(string, plain_name, args, env)? {
                     Some(Value::Str(new)) => {
-                        let after = new.get().clone();
-                        let is_same = before == after;
-                        string.set(after);
+                        let new_text = new.get().clone();
+                        let is_same = old_text == new_text;
+                        string.set(new_text);
                         let is_never_nil = matches!(
                             plain_name,
                             "reverse" | "succ" | "next" | "encode" | "scrub" | "unicode_normalize"
@@ -144,9 +144,9 @@ impl Interpreter {
                         // The result is nil only without a match, even if the text stays the same.
                         let has_match = is_same && matches!(plain_name, "sub" | "gsub") && {
                             let pattern = self.arg(args, 0)?;
-                            !self.find_all_matches(&before, &pattern, true)?.is_empty()
+                            !self.find_all_matches(&old_text, &pattern, true)?.is_empty()
                         };
-                        if is_same && !before.is_empty() && matches!(plain_name, "tr" | "tr_s") {
+                        if is_same && !old_text.is_empty() && matches!(plain_name, "tr" | "tr_s") {
                             let source_set = Args::new(args.list.iter().take(1).cloned().collect());
                             if !matches!(self.call_with(&receiver, "count", source_set)?, Value::Int(0)) {
                                 return Err(

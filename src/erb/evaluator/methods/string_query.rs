@@ -169,18 +169,18 @@ impl Interpreter {
                         match_data.and_then(|match_data| match_data.groups[0])
                     }
                     Value::Regexp(regexp) => {
-                        let mut last = None;
+                        let mut last_span = None;
                         self.check_subject(regexp, &text)?;
                         for offset in (0..=text.len()).rev().filter(|offset| text.is_char_boundary(*offset)) {
                             if let Some((start, end)) =
                                 self.find_groups(regexp, &text, offset)?.and_then(|groups| groups[0])
                                 && start == offset
                             {
-                                last = Some((start, end));
+                                last_span = Some((start, end));
                                 break;
                             }
                         }
-                        last
+                        last_span
                     }
                     other => {
                         let separator = self.string_arg(other)?;
@@ -349,7 +349,7 @@ impl Interpreter {
                 let match_data = if is_forward {
                     self.find_match(regexp, &text, start)?
                 } else {
-                    let mut last = None;
+                    let mut last_match = None;
                     self.check_subject(regexp, &text)?;
                     for offset in (0..=start).rev().filter(|offset| text.is_char_boundary(*offset)) {
                         self.step(1)?;
@@ -357,11 +357,11 @@ impl Interpreter {
                         if groups.is_some_and(|groups| {
                             groups[0].is_some_and(|(match_start, _)| match_start == offset)
                         }) {
-                            last = self.find_match(regexp, &text, offset)?;
+                            last_match = self.find_match(regexp, &text, offset)?;
                             break;
                         }
                     }
-                    last
+                    last_match
                 };
                 if let Some(env) = env {
                     self.set_last_match(match_data.clone(), env);

@@ -79,7 +79,7 @@ impl Interpreter {
         let pattern = self.arg(args, 0)?;
         let mut out = Vec::new();
         let matches = self.find_all_matches(&text, &pattern, false)?;
-        let last = matches.last().cloned();
+        let last_match = matches.last().cloned();
         for match_data in matches {
             let item = if match_data.groups.len() > 1 {
                 Value::array((1..match_data.groups.len()).map(|index| match_data.value(index)).collect())
@@ -97,7 +97,7 @@ impl Interpreter {
             }
         }
         if let Some(env) = env {
-            self.set_last_match(last, env);
+            self.set_last_match(last_match, env);
         }
         Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
     }
@@ -127,7 +127,7 @@ impl Interpreter {
         let mut copied_bytes = 0;
         for match_data in matches {
             let Some((start, end)) = match_data.groups[0] else { continue };
-            let before = out.len();
+            let old_length = out.len();
             out.push_str(&text[copied_bytes..start]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
@@ -151,7 +151,7 @@ impl Interpreter {
                 }
                 (None, None) => {}
             }
-            self.use_scratch(out.len() - before)?;
+            self.use_scratch(out.len() - old_length)?;
             copied_bytes = end;
         }
         out.push_str(&text[copied_bytes..]);

@@ -13,7 +13,7 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
     if characters.is_empty() {
         return String::new();
     }
-    let width = if is_binary { |_: char| Width::BYTE } else { Width::of };
+    let range_of = if is_binary { |_: char| CharRange::BYTE } else { CharRange::of };
     let mut carry: Option<(usize, char)> = None;
     // True if a character that is neither letter nor digit lies between the last carry and `index`.
     let mut is_separated = false;
@@ -25,7 +25,7 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
         {
             break;
         }
-        match increment(character, width(character), is_binary) {
+        match increment(character, range_of(character), is_binary) {
             Step::Unchanged => is_separated = true,
             Step::Next(next) => {
                 characters[index] = next;
@@ -40,12 +40,12 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
     }
     if carry.is_none() {
         for index in (0..characters.len()).rev() {
-            let width = width(characters[index]);
-            if let Some(next) = width.next(characters[index]) {
+            let range = range_of(characters[index]);
+            if let Some(next) = range.next(characters[index]) {
                 characters[index] = next;
                 return characters.into_iter().collect();
             }
-            characters[index] = width.first;
+            characters[index] = range.first;
         }
         carry = Some((0, '\u{1}'));
     }
@@ -55,25 +55,25 @@ pub(super) fn successor(text: &str, is_binary: bool) -> String {
     characters.into_iter().collect()
 }
 
-/// The first and last characters with the same number of UTF-8 bytes. A character is incremented within this
-/// range.
+/// The characters with the same number of UTF-8 bytes. A character is incremented within this range.
 #[derive(Clone, Copy)]
-struct Width {
+struct CharRange {
     first: char,
     last: char,
 }
 
-impl Width {
-    const BYTE: Width = Width { first: '\0', last: '\u{ff}' };
+impl CharRange {
+    /// The range of a binary string.
+    const BYTE: CharRange = CharRange { first: '\0', last: '\u{ff}' };
 
-    fn of(character: char) -> Width {
+    fn of(character: char) -> CharRange {
         let (first, last) = match character.len_utf8() {
             1 => ('\0', '\u{7f}'),
             2 => ('\u{80}', '\u{7ff}'),
             3 => ('\u{800}', '\u{ffff}'),
             _ => ('\u{10000}', char::MAX),
         };
-        Width { first, last }
+        CharRange { first, last }
     }
 
     fn next(self, character: char) -> Option<char> {
@@ -96,27 +96,28 @@ enum Step {
     Carry(char, char),
 }
 
-fn increment(character: char, width: Width, is_binary: bool) -> Step {
+/// Increments one character within its range.
+fn increment(character: char, range: CharRange, is_binary: bool) -> Step {
     let Some(kind) = character_class(character, is_binary) else { return Step::Unchanged };
     let is_of_kind = |other: &char| self::character_class(*other, is_binary) == Some(kind);
     // A single character of another kind is skipped.
-    let next = width.next(character);
-    let after = next.and_then(|next| width.next(next));
-    if let Some(next) = [next, after].into_iter().flatten().find(is_of_kind) {
+    let next = range.next(character);
+    let second_next = next.and_then(|next| range.next(next));
+    if let Some(next) = [next, second_next].into_iter().flatten().find(is_of_kind) {
         return Step::Next(next);
     }
     let mut first = character;
-    while let Some(previous) = width.previous(first).filter(is_of_kind) {
+    while let Some(previous) = range.previous(first).filter(is_of_kind) {
         first = previous;
     }
     if first == character {
         return Step::Unchanged;
     }
-    let extra = match kind {
-        CharacterClass::Digit => width.next(first).unwrap_or(first),
+    let inserted_character = match kind {
+        CharacterClass::Digit => range.next(first).unwrap_or(first),
         CharacterClass::Letter => first,
     };
-    Step::Carry(first, extra)
+    Step::Carry(first, inserted_character)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

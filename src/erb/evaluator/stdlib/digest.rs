@@ -170,11 +170,11 @@ pub(crate) fn call_hmac_method(
         key = digest(canonical_name, &key);
     }
     key.resize(block, 0);
-    let mut inner: Vec<u8> = key.iter().map(|byte| byte ^ 0x36).collect();
-    inner.extend(data);
-    let mut outer: Vec<u8> = key.iter().map(|byte| byte ^ 0x5c).collect();
-    outer.extend(digest(canonical_name, &inner));
-    Ok(encode_digest(name, &digest(canonical_name, &outer)))
+    let mut inner_input: Vec<u8> = key.iter().map(|byte| byte ^ 0x36).collect();
+    inner_input.extend(data);
+    let mut outer_input: Vec<u8> = key.iter().map(|byte| byte ^ 0x5c).collect();
+    outer_input.extend(digest(canonical_name, &inner_input));
+    Ok(encode_digest(name, &digest(canonical_name, &outer_input)))
 }
 
 /// Computes MD5 (RFC 1321). Only templates use it, so no dependency provides it.

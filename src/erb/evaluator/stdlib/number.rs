@@ -142,7 +142,7 @@ pub(crate) fn float_strict(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
     let (is_negative, unsigned) = split_sign(text);
     if let Some(hex) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
-        return hex_float(hex).map(|magnitude| if is_negative { -magnitude } else { magnitude });
+        return parse_hex_float(hex).map(|magnitude| if is_negative { -magnitude } else { magnitude });
     }
     if text.is_empty() || float_length(text) != text.len() {
         return None;
@@ -151,7 +151,7 @@ pub(crate) fn float_strict(text: &str) -> Option<f64> {
 }
 
 /// Reads a float in C's hexadecimal notation without its `0x`: `1.8p3` is 12.
-fn hex_float(text: &str) -> Option<f64> {
+fn parse_hex_float(text: &str) -> Option<f64> {
     let (mantissa, power) = match text.split_once(['p', 'P']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
         None if text.contains('.') => return None,

@@ -42,12 +42,12 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
     let layout = interpreter.string_arg(&layout)?;
     let mut out = Vec::new();
     let mut is_text = false;
-    let mut next = items.iter();
+    let mut remaining_items = items.iter();
     for directive in parse_directives(&layout) {
-        let repeat = if directive.takes_all { next.len() } else { directive.count.unwrap_or(1) };
+        let repeat = if directive.takes_all { remaining_items.len() } else { directive.count.unwrap_or(1) };
         match directive.kind {
             'm' => {
-                let bytes = match next.next() {
+                let bytes = match remaining_items.next() {
                     Some(value) => super::base64::bytes_of(interpreter, value)?,
                     None => return interpreter.raise_argument_error("too few arguments"),
                 };
@@ -59,7 +59,7 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                 out.extend(text.into_bytes());
             }
             'H' => {
-                let hex = match next.next() {
+                let hex = match remaining_items.next() {
                     Some(value) => super::base64::bytes_of(interpreter, value)?,
                     None => return interpreter.raise_argument_error("too few arguments"),
                 };
@@ -75,7 +75,7 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                 out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
-                let bytes = match next.next() {
+                let bytes = match remaining_items.next() {
                     Some(value) => super::base64::bytes_of(interpreter, value)?,
                     None => return interpreter.raise_argument_error("too few arguments"),
                 };
@@ -86,7 +86,7 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
             }
             'C' | 'c' | 'N' | 'n' | 'U' => {
                 for _ in 0..repeat {
-                    let number = match next.next() {
+                    let number = match remaining_items.next() {
                         Some(value @ (Value::Big(_) | Value::Float(_))) if directive.kind != 'U' => {
                             low_bits(&to_big(&interpreter.convert_to_integer(value, 0)?))
                         }

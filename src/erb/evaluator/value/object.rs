@@ -221,10 +221,10 @@ impl Class {
     /// Returns the number of superclasses.
     fn depth(&self) -> usize {
         let mut depth = 0;
-        let mut next = self.superclass.as_ref();
-        while let Some(class) = next {
+        let mut next_class = self.superclass.as_ref();
+        while let Some(class) = next_class {
             depth += 1;
-            next = class.superclass.as_ref();
+            next_class = class.superclass.as_ref();
         }
         depth
     }
@@ -245,8 +245,8 @@ impl Class {
     /// Returns this class, its modules and its ancestors in the order in which methods are looked up.
     pub(crate) fn ancestors(self: &Rc<Class>) -> Vec<Rc<Class>> {
         let mut list = Vec::new();
-        let mut next = Some(Rc::clone(self));
-        while let Some(class) = next {
+        let mut next_class = Some(Rc::clone(self));
+        while let Some(class) = next_class {
             list.push(Rc::clone(&class));
             for module in class.included_modules.borrow().iter().rev() {
                 for ancestor in module.ancestors() {
@@ -255,29 +255,29 @@ impl Class {
                     }
                 }
             }
-            next = class.superclass.clone();
+            next_class = class.superclass.clone();
         }
         list
     }
 
     /// Returns true if this class is `other`, descends from it, or includes it.
     pub(crate) fn descends_from(self: &Rc<Class>, other: &Rc<Class>) -> bool {
-        let mut next = Some(Rc::clone(self));
-        while let Some(class) = next {
+        let mut next_class = Some(Rc::clone(self));
+        while let Some(class) = next_class {
             if Rc::ptr_eq(&class, other)
                 || class.included_modules.borrow().iter().any(|module| module.descends_from(other))
             {
                 return true;
             }
-            next = class.superclass.clone();
+            next_class = class.superclass.clone();
         }
         false
     }
 
     /// Finds a method of the class's instances, including those of its modules and ancestors.
     pub(crate) fn find_method(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
-        let mut next = Some(Rc::clone(self));
-        while let Some(class) = next {
+        let mut next_class = Some(Rc::clone(self));
+        while let Some(class) = next_class {
             if let Some(method) = class.methods.borrow().get(name) {
                 return Some(Rc::clone(method));
             }
@@ -286,15 +286,15 @@ impl Class {
                     return Some(method);
                 }
             }
-            next = class.superclass.clone();
+            next_class = class.superclass.clone();
         }
         None
     }
 
     /// Finds a method of the class itself, including those of its ancestors and of modules that extend it.
     pub(crate) fn find_singleton(self: &Rc<Class>, name: &str) -> Option<Rc<Method>> {
-        let mut next = Some(Rc::clone(self));
-        while let Some(class) = next {
+        let mut next_class = Some(Rc::clone(self));
+        while let Some(class) = next_class {
             if let Some(method) = class.singleton.borrow().get(name) {
                 return Some(Rc::clone(method));
             }
@@ -303,7 +303,7 @@ impl Class {
                     return Some(method);
                 }
             }
-            next = class.superclass.clone();
+            next_class = class.superclass.clone();
         }
         None
     }

@@ -103,8 +103,8 @@ impl<'s> Translator<'s> {
         if self.scopes.is_empty() {
             self.scopes.push(Scope::default());
         }
-        let last = self.scopes.len() - 1;
-        &mut self.scopes[last]
+        let last_index = self.scopes.len() - 1;
+        &mut self.scopes[last_index]
     }
 
     fn peek(&self) -> Option<char> {
@@ -202,11 +202,11 @@ impl<'s> Translator<'s> {
             }
             // There is no line after the last line break, so `^` does not match there.
             '^' => {
-                let mut next = rest.chars();
+                let mut next_characters = rest.chars();
                 let consumes = !is_extended
-                    && next.next().is_some_and(|next| next.is_ascii_alphanumeric())
-                    && !next.as_str().starts_with(['?', '*', '{'])
-                    && !next.as_str().starts_with("(?#");
+                    && next_characters.next().is_some_and(|next| next.is_ascii_alphanumeric())
+                    && !next_characters.as_str().starts_with(['?', '*', '{'])
+                    && !next_characters.as_str().starts_with("(?#");
                 self.out.push_str(if consumes { "^" } else { "(?:\\A|(?<=\\n)(?!\\z))" });
                 Ok(())
             }

@@ -75,9 +75,10 @@ pub(super) fn is_plain(part: &str, text: &str) -> bool {
     };
     match part {
         "host" => {
-            let last = text.rsplit('.').next().unwrap_or_default();
+            let last_label = text.rsplit('.').next().unwrap_or_default();
             let is_v4 = text.parse::<std::net::Ipv4Addr>().is_ok();
-            text.split('.').all(is_label) && (is_v4 || last.starts_with(|c: char| c.is_ascii_alphabetic()))
+            text.split('.').all(is_label)
+                && (is_v4 || last_label.starts_with(|c: char| c.is_ascii_alphabetic()))
         }
         "user" | "password" | "userinfo" => has_only(text, b"-_.!~*'();:&=+$,"),
         "path" => text.is_empty() || text.starts_with('/') && has_only(text, b"/-_.!~*'():@&=+$,;"),

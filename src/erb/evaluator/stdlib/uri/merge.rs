@@ -42,14 +42,14 @@ pub(super) fn merge(base: &Uri, reference: &Uri) -> Result<Uri, &'static str> {
 }
 
 /// Splits a path like `split("/", -1)`.
-fn parts(path: &str) -> Vec<&str> {
+fn split_path(path: &str) -> Vec<&str> {
     if path.is_empty() { Vec::new() } else { path.split('/').collect() }
 }
 
 /// Merges the paths of a base URI and a relative reference with the steps of merge_path in Ruby's
 /// `uri/generic.rb`, including its deviations from RFC 3986.
 fn merged_path(base: &str, reference: &str) -> String {
-    let (mut base, mut reference) = (parts(base), parts(reference));
+    let (mut base, mut reference) = (split_path(base), split_path(reference));
     if base.last() == Some(&"..") {
         base.push("");
     }

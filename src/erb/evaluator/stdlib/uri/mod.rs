@@ -426,8 +426,8 @@ pub(crate) fn call_class_method(
             decode_form(interpreter, &text)?
         }
         "join" => {
-            let first = args.get(0).cloned().unwrap_or(Value::Nil);
-            let mut base = convert_to_uri(interpreter, &first)?;
+            let base_value = args.get(0).cloned().unwrap_or(Value::Nil);
+            let mut base = convert_to_uri(interpreter, &base_value)?;
             for part in args.list.iter().skip(1) {
                 base = merge_uris(interpreter, &base, part)?;
             }

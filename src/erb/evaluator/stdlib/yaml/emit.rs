@@ -62,7 +62,7 @@ fn plain_item(text: impl Into<String>) -> Item {
 impl Builder {
     /// Gives a collection its number. The error is an alias if the collection has occurred before.
     fn register(&mut self, address: usize) -> Result<usize, Item> {
-        let next = self.numbers.len();
+        let new_number = self.numbers.len();
         match self.numbers.get(&address) {
             Some(&number) => {
                 let anchor = self.anchors.len() + 1;
@@ -70,8 +70,8 @@ impl Builder {
                 Err(Item::Alias(number))
             }
             None => {
-                self.numbers.insert(address, next);
-                Ok(next)
+                self.numbers.insert(address, new_number);
+                Ok(new_number)
             }
         }
     }
