@@ -503,8 +503,8 @@ fn apply_small_operator(a: i64, b: i64, name: &str) -> Option<Value> {
     })
 }
 
-/// Returns true for an integer of 62 bits and a sign, a Fixnum in Ruby, which calculates differently with
-/// others.
+/// Returns true for an integer of up to 62 bits and a sign, a Fixnum. Ruby calculates differently with larger
+/// ones.
 fn is_fixnum(number: &BigInt) -> bool {
     i64::try_from(number).is_ok_and(|number| (-(1 << 62)..1 << 62).contains(&number))
 }

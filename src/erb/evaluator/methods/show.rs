@@ -46,7 +46,7 @@ impl Interpreter {
         })
     }
 
-    /// Returns the form of `to_s` of an object whose class does not define it in the template.
+    /// Returns the text of Ruby's own `to_s` for an object.
     fn object_to_s(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let value = Value::Object(Rc::clone(object));
         let data = object.data.borrow();
@@ -158,7 +158,7 @@ impl Interpreter {
         })
     }
 
-    /// Returns the form of `inspect` of an object whose class does not define it in the template.
+    /// Returns the text of Ruby's own `inspect` for an object.
     fn inspect_object(&mut self, object: &Rc<Object>) -> EvalResult<String> {
         let class = object.class.label();
         let data = object.data.borrow();

@@ -435,8 +435,8 @@ pub(crate) fn includes(
     Ok(address.contains(&convert_to_address(interpreter, other, address.family)?))
 }
 
-/// Returns the number of bits to shift to the left. Clamped: a shift by more bits than an address has changes
-/// nothing more.
+/// Returns the number of bits to shift to the left. It is clamped, because a shift by more bits than an
+/// address has changes nothing more.
 fn shift_of(interpreter: &mut Interpreter, args: &Args, name: &str) -> EvalResult<i64> {
     let distance = interpreter.arg(args, 0)?;
     if !matches!(distance, Value::Int(_)) {

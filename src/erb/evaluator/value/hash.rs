@@ -166,8 +166,8 @@ impl Hash for Key {
     }
 }
 
-/// The levels of nested values that a hash code covers. It also ends the recursion into values that contain
-/// themselves.
+/// The levels of nested values that a hash code covers. This limit also ends the recursion into values that
+/// contain themselves.
 const MAX_HASH_DEPTH: u32 = 32;
 
 /// Hashes a value so that values that are equal as keys in Ruby (`eql?`) have the same hash.
