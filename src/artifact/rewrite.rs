@@ -45,7 +45,13 @@ pub fn repack_stemcell(
     stage: &Stage,
 ) -> Result<()> {
     let source_name = source.describe("stemcell");
-    refuse_directory(source, &source_name)?;
+    refuse_directory(source, &source_name, |directory| match source.path.join(stemcell::IMAGE).is_dir() {
+        true => format!(
+            "pack it: `tar -czf image -C {directory}/image . && tar -czf FILE.tgz image -C {directory} \
+             stemcell.MF`"
+        ),
+        false => format!("pack it: `tar -czf FILE.tgz -C {directory} .`"),
+    })?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
         && old == new
     {
@@ -124,7 +130,9 @@ pub fn redigest_release(
     stage: &Stage,
 ) -> Result<Release> {
     let source_name = source.describe("release");
-    refuse_directory(source, &source_name)?;
+    refuse_directory(source, &source_name, |directory| {
+        format!("make a tarball of it: `bosh create-release --dir {directory} --tarball FILE.tgz`")
+    })?;
     let mut release = release::open(source, None, work, stage)?;
     let directory = work.join("release");
     let digest = |path: &Path| Digest::from_file(path, &[algorithm]);
@@ -226,11 +234,16 @@ impl ManifestEntry {
     }
 }
 
-fn refuse_directory(source: &Source, source_name: &str) -> Result<()> {
+/// Fails if the source is a directory. `packing_hint` gets it as a word of a command.
+fn refuse_directory(
+    source: &Source,
+    source_name: &str,
+    packing_hint: impl FnOnce(&str) -> String,
+) -> Result<()> {
     if source.is_directory {
         let directory = shell_word(&source.path.to_string_lossy()).into_owned();
         return Err(Error::invalid(format!("{source_name} is a directory, but a tarball is needed"))
-            .with_hint(format!("pack it: `tar -czf FILE.tgz -C {directory} .`")));
+            .with_hint(packing_hint(&directory)));
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueHint};
 
 use super::finish::CommandResult;
@@ -21,11 +22,11 @@ pub(super) struct RepackStemcellArgs {
     result: PathBuf,
 
     /// Set this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
 
     /// Set this version
-    #[arg(long, value_name = "VERSION")]
+    #[arg(long, value_name = "VERSION", value_parser = NonEmptyStringValueParser::new())]
     version: Option<String>,
 
     /// Merge this YAML mapping into the cloud properties

@@ -53,6 +53,29 @@ fn release_is_printed_sorted_by_name() {
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }
 
+/// The command in the hint packs the directory.
+#[test]
+fn stemcell_directory_is_packed_first() {
+    let world = world();
+    world.write("a/stemcell.MF", read_member(&world, "stemcell.tgz", "stemcell.MF"));
+    world.write("a/image", "image");
+    world.write("b/stemcell.MF", read_member(&world, "stemcell.tgz", "stemcell.MF"));
+    world.write("b/image/etc/hosts", "");
+    for directory in ["a", "b"] {
+        let run = world.run(["repack-stemcell", directory, "x.tgz"]).exits_with(3);
+        let hint = run.stderr.lines().find_map(|line| line.strip_prefix("  hint: pack it: `"));
+        let packing_command = hint.unwrap_or_else(|| panic!("{}", run.stderr)).trim_end_matches('`');
+        let mut shell = prepare("sh");
+        let output = world.enter(&mut shell).args(["-c", packing_command]).run_to_end();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        world.run(["repack-stemcell", "FILE.tgz", "x.tgz"]).success();
+    }
+    let run = world.run(["inspect-local-release", "stemcell.tgz"]).exits_with(3);
+    let hint =
+        format!("to inspect it: `monopile inspect-local-stemcell {}`", world.path("stemcell.tgz").display());
+    assert!(run.stderr.contains(&hint), "{}", run.stderr);
+}
+
 #[test]
 fn release_in_source_form_is_printed() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello/release");
@@ -153,6 +176,7 @@ fn stemcell_is_repacked_with_requested_changes() {
         world.run(["repack-stemcell", "--cloud-properties", &deep, "stemcell.tgz", "x.tgz"]).exits_with(2);
     assert!(run.stderr.contains("recursion limit"), "{}", run.stderr);
     world.run(["repack-stemcell", "stemcell.tgz", "no/such/dir/x.tgz"]).exits_with(3);
+    world.run(["repack-stemcell", "--name", "", "stemcell.tgz", "x.tgz"]).exits_with(2);
     assert!(!world.exists("x.tgz"));
     assert_eq!(world.leftovers(), Vec::<String>::new());
 }

@@ -16,6 +16,7 @@ use base::error::ResultExt;
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
 use base::files::input;
+use base::text::shell_word;
 use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
@@ -30,7 +31,7 @@ pub(crate) fn read_name_and_version(source: &Source) -> Result<(String, String)>
         .ok_or_else(|| {
             let file = fs::File::open(&source.path).ok();
             let is_stemcell = file.is_some_and(|file| stemcell::is_stemcell(file).unwrap_or(false));
-            no_release_error(&source_name, is_stemcell)
+            no_release_error(source, is_stemcell)
         })?;
     let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {source_name}"))?;
     Ok((manifest.name, manifest.version))
@@ -58,6 +59,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         directory: &directory,
         jobs_directory: jobs_directory.clone(),
         files,
+        source,
         source_name: &source_name,
     };
     loader.load(digest, stamp).inspect_err(|_| {
@@ -68,10 +70,12 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
 }
 
 /// Returns the error for an archive without a `release.MF`.
-fn no_release_error(source_name: &str, is_stemcell: bool) -> Error {
+fn no_release_error(source: &Source, is_stemcell: bool) -> Error {
+    let source_name = source.describe("release");
     if is_stemcell {
+        let path = shell_word(&source.path.to_string_lossy()).into_owned();
         return Error::invalid(format!("{source_name} is a stemcell"))
-            .with_hint("to inspect a stemcell: `monopile inspect-local-stemcell FILE`");
+            .with_hint(format!("to inspect it: `monopile inspect-local-stemcell {path}`"));
     }
     Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
         "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
@@ -84,6 +88,7 @@ struct Loader<'a> {
     jobs_directory: PathBuf,
     /// SHA-1 and SHA-256 digests of the files in `directory`, computed while they were written.
     files: BTreeMap<PathBuf, Digest>,
+    source: &'a Source,
     source_name: &'a str,
 }
 
@@ -94,7 +99,7 @@ impl Loader<'_> {
         let manifest_path = self.directory.join(MANIFEST);
         if !manifest_path.is_file() {
             let is_stemcell = self.directory.join(stemcell::MANIFEST).is_file();
-            return Err(no_release_error(self.source_name, is_stemcell));
+            return Err(no_release_error(self.source, is_stemcell));
         }
         let text = read_document(&manifest_path)?;
         let file = format!("{MANIFEST} of {}", self.source_name);
