@@ -81,7 +81,8 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
                 Some(name) => invalid.with_hint(format!("did you mean the property '{name}'?")),
                 None if problem.class.ends_with("UnknownProperty") => match source {
                     ContextSource::Manifest => invalid.with_hint(
-                        "set the property in the manifest, or give it a default in the job's spec",
+                        "set it below `properties` of the job in the manifest, or give it a default in the \
+                         job's spec",
                     ),
                     ContextSource::File => {
                         invalid.with_hint("add it to `job_properties` or `default_properties` of the context")
@@ -91,17 +92,24 @@ pub fn render_error(error: RenderError, context: &Context, source: ContextSource
                     "correct the Ruby code in that line or before it: usually, a bracket, a quote or an \
                      `end` is missing",
                 ),
+                None if problem.class == "NoMethodError" && problem.message.contains(" for nil") => invalid
+                    .with_hint(
+                        "the value before the method is nil: set the property that it comes from, or let \
+                         the template check for nil first",
+                    ),
                 None => invalid,
             }
         }
-        RenderError::Unsupported { .. } => Error::invalid(text).with_hint(
-            "install Ruby, which renders this template, then run the same command without --renderer native",
-        ),
+        RenderError::Unsupported { .. } => Error::invalid(text)
+            .with_hint("render it with Ruby, if it is installed: `monopile SAME-COMMAND --renderer ruby`"),
         RenderError::Interrupted { signal, .. } => interrupted_error(signal, text),
-        RenderError::RendererFailed { .. } => Error::failure(text)
-            .with_hint("run it again, or with another renderer: --renderer native or ruby"),
-        RenderError::Limit { .. } => Error::invalid(text)
-            .with_hint("simplify the template, or with Ruby installed: --renderer ruby has no such limit"),
+        RenderError::RendererFailed { .. } => Error::failure(text).with_hint(
+            "to use the other renderer: `monopile SAME-COMMAND --renderer native`, or `--renderer ruby`",
+        ),
+        RenderError::Limit { .. } => Error::invalid(text).with_hint(
+            "simplify the template, or render it with Ruby, if it is installed, which has no such \
+                 limit: `monopile SAME-COMMAND --renderer ruby`",
+        ),
     }
 }
 
@@ -133,7 +141,8 @@ mod tests {
             ("<%= p('user') %>", "did you mean the property 'nats.user'?"),
             (
                 "<%= p('wholly.different') %>",
-                "set the property in the manifest, or give it a default in the job's spec",
+                "set it below `properties` of the job in the manifest, or give it a default in the \
+                 job's spec",
             ),
         ] {
             let error = renderer.render("a.erb", template, &context).unwrap_err();

@@ -422,8 +422,10 @@ impl PartialInputs {
         let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
-            self.warnings.extend(open_reference_warnings);
             self.warnings.extend(prefix_warnings(inputs));
+        }
+        if options.requires_values {
+            self.warnings.extend(open_reference_warnings);
         }
         match (missing_error, unused_error) {
             (None, None) => {}
@@ -763,8 +765,8 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
             "the manifest declares variables to generate, but no vars store is given to keep them",
         )
         .with_hint(
-            "several machines share the state, so they must share the vars store: name a file that \
-            all of them have with --vars-store FILE",
+            "several machines share the state, so they must share the vars store: name a file that all of \
+             them have: `monopile SAME-COMMAND --vars-store FILE`",
         )),
         _ => Ok(None),
     }

@@ -73,6 +73,10 @@ fn all_missing_variables_are_in_one_message() {
     let run = world.run(["int", "m.yml", "--var-errs"]).exits_with(3);
     assert_eq!(run.stdout, "");
     assert!(run.stderr.contains("((name))") && run.stderr.contains("((password))"), "{}", run.stderr);
+    world.write("open.yml", "a: ((b\n");
+    let run = world.run(["int", "open.yml", "--var-errs"]).success();
+    assert!(run.stderr.contains("open.yml:1:4: '((b' is not closed"), "{}", run.stderr);
+    assert_eq!(world.run(["int", "open.yml"]).success().stderr, "");
     let run = world.run(["int", "m.yml", "--var-errs-unused", "-v", "other=1"]).exits_with(3);
     assert!(run.stderr.contains("other"), "{}", run.stderr);
 }

@@ -3,6 +3,8 @@
 /// Translates a message of the parser: `unexpected tRPAREN` becomes `unexpected ')'`.
 pub(super) fn plain_message(message: &str) -> String {
     match message.strip_prefix("unexpected ") {
+        // The code of a tag ends in this token.
+        Some("tSEMI") => "the code before the end of the tag, or before a ';', is not complete".to_owned(),
         Some(token) => format!("unexpected {}", plain_token(token)),
         None => message.to_owned(),
     }
@@ -12,8 +14,6 @@ pub(super) fn plain_message(message: &str) -> String {
 fn plain_token(token: &str) -> String {
     let text = match token {
         "END_OF_INPUT" => "end of the template",
-        // The code of a tag ends in one of these.
-        "tSEMI" => "end of the tag, or ';'",
         "tNL" => "end of the line",
         "tIDENTIFIER" | "tFID" => "name",
         "tCONSTANT" => "constant",
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn tokens_have_plain_names() {
         for (message, plain) in [
-            ("unexpected tSEMI", "unexpected end of the tag, or ';'"),
+            ("unexpected tSEMI", "the code before the end of the tag, or before a ';', is not complete"),
             ("unexpected tRPAREN", "unexpected ')'"),
             ("unexpected kEND", "unexpected `end`"),
             ("unexpected kRESCUE_MOD", "unexpected `rescue`"),

@@ -207,19 +207,19 @@ impl Subnet {
         let subnet = Subnet::parse(field, sections, problems);
         let (range, gateway) = (range?, gateway?);
         if !range.contains(&gateway) {
-            let problem = format!("`gateway` {gateway} is not in its `range` {range}");
+            let problem = format!("has the `gateway` {gateway}, which is not in its `range` {range}");
             field.add_problem_at("gateway", problems, problem);
         } else if gateway == range.network() {
             field.add_problem_at(
                 "gateway",
                 problems,
-                format!("`gateway` {gateway} is the network address of `range` {range}"),
+                format!("has the `gateway` {gateway}, which is the network address of its `range` {range}"),
             );
         } else if gateway == range.broadcast() {
             field.add_problem_at(
                 "gateway",
                 problems,
-                format!("`gateway` {gateway} is the broadcast address of `range` {range}"),
+                format!("has the `gateway` {gateway}, which is the broadcast address of its `range` {range}"),
             );
         }
         Some(Subnet { range: Some((range, gateway)), ..subnet })

@@ -213,6 +213,8 @@ fn find_instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<
     let mut groups = root.list(key, problems);
     match groups.len() {
         1 => groups.pop(),
+        // A value of another type is a problem already.
+        0 if root.get(key).is_some_and(|field| field.node.as_seq().is_none()) => None,
         0 => {
             root.add_problem(problems, format!("must have one instance group in `{key}`"));
             None
@@ -529,7 +531,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "gateway: 10.0.0.1",
                 "gateway: 10.0.1.1",
-                "m.yml:4:78: `networks[0].subnets[0]` `gateway` 10.0.1.1 is not",
+                "m.yml:4:78: `networks[0].subnets[0]` has the `gateway` 10.0.1.1, which is not",
             ),
             (
                 "range: 10.0.0.0/24",

@@ -499,7 +499,7 @@ fn check_literal(definition: &Definition) -> Result<()> {
 
 /// Returns the message for a variable that cannot be generated.
 fn generation_refusal(definition: &Definition) -> String {
-    format!("variable '{}' ({}) cannot be generated", definition.name, definition.position.describe())
+    format!("{}: variable '{}' cannot be generated", definition.position.describe(), definition.name)
 }
 
 /// Gives `value` the `position` of its use. Nodes inside it keep the positions where they were written,
