@@ -29,6 +29,7 @@ use super::exchange::{Exchange, ProcessEnd};
 use super::redacted;
 use base::files::input;
 use base::redact::Redactor;
+use base::text::json_problem;
 use base::{Error, Result};
 
 /// The version of the transcript format, in the first line of the file.
@@ -203,6 +204,15 @@ impl Recorder {
     }
 }
 
+/// Describes why a line is not a record. The place that the JSON library names is in that line.
+fn problem(error: &serde_json::Error) -> String {
+    let problem = json_problem(error);
+    match problem.split_once(": ") {
+        Some((place, reason)) if place.starts_with("line ") => reason.to_owned(),
+        _ => problem,
+    }
+}
+
 /// A transcript read from a file.
 #[derive(Debug)]
 pub(super) struct Transcript {
@@ -214,7 +224,7 @@ impl Transcript {
     /// Reads and parses a transcript.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let read_error = |error| {
-            Error::input(format!("reading the transcript '{}'", path.display()), error)
+            input::read_error("the transcript", path, error)
                 .with_hint("write a transcript: `monopile cpi check --path EXE --record FILE`")
         };
         let line_error = |number: usize, reason: String| {
@@ -236,7 +246,7 @@ impl Transcript {
             }
             if number == 1 {
                 let header: Header =
-                    serde_json::from_str(&line).map_err(|error| line_error(number, error.to_string()))?;
+                    serde_json::from_str(&line).map_err(|error| line_error(number, problem(&error)))?;
                 if header.transcript != FORMAT_VERSION {
                     return Err(line_error(
                         number,
@@ -246,7 +256,7 @@ impl Transcript {
                 transcript.settings = header.settings;
             } else {
                 let entry =
-                    serde_json::from_str(&line).map_err(|error| line_error(number, error.to_string()))?;
+                    serde_json::from_str(&line).map_err(|error| line_error(number, problem(&error)))?;
                 transcript.entries.push(entry);
             }
         }
@@ -323,6 +333,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let error = Transcript::read(&path).unwrap_err();
             assert!(error.to_string().contains(line), "{error}");
+            assert!(!error.to_string().contains(" at line "), "{error}");
         }
         std::fs::write(&path, "{\"transcript\": 1}\n{\"request\": {}, \"duration_ms\": 1.0}\n{\"requ")
             .unwrap();

@@ -423,6 +423,8 @@ fn call_prints_the_exchange_without_secrets() {
 fn invalid_arguments_are_explained() {
     let cpi = AuthoredCpi::correct();
     cpi.world.write("wrong.jsonl", "{}\n");
+    let script = cpi.world.write("script", "#!/no/such/interpreter\n");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
     for (arguments, code, message) in [
         (&["cpi", "info"][..], 2, "no CPI is given"),
         (&["cpi", "call", "manifest.yml"], 2, "no CPI method is given"),
@@ -433,7 +435,8 @@ fn invalid_arguments_are_explained() {
         (&["cpi", "check", "--path", "./stemcell.tgz"], 1, "cannot be run"),
         (&["cpi", "check", "--path", "./cpi", "--replay", "t"], 2, "cannot be used with"),
         (&["cpi", "check", "--replay", "wrong.jsonl"], 3, "is not a transcript"),
-        (&["cpi", "check", "--replay", "none.jsonl"], 3, "none.jsonl"),
+        (&["cpi", "check", "--replay", "none.jsonl"], 3, "none.jsonl' does not exist"),
+        (&["cpi", "info", "--path", "./script"], 1, "its interpreter '/no/such/interpreter', named in its"),
         (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "is not a JSON object"),
         (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "--networks is not JSON"),
         (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "[possible values: v1, v2]"),

@@ -328,7 +328,7 @@ fn signal_ends_the_wait_for_the_registry() {
     let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
     drop(listener);
-    let waits = run_until(&hello, hello.command("create-env", &[]), "is still at work");
+    let waits = run_until(&hello, hello.command("create-env", &[]), "of an earlier run still runs");
     wait_until("the registry answers", || answers(port));
     interrupt(waits);
     let stderr = hello.world.read("stderr");
@@ -341,12 +341,12 @@ fn signal_ends_the_wait_for_the_registry() {
     }
 
     let forgets = hello.command("create-env", &["--forget-open-calls"]);
-    let mut goes_on = run_until(&hello, forgets, "is still at work");
+    let mut goes_on = run_until(&hello, forgets, "of an earlier run still runs");
     wait_until("the registry answers", || answers(port));
     hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
-    let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it is at \
-                   work: wait for it, or end its process: `kill ";
+    let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it still \
+                   runs: wait for it, or end its process: `kill ";
     assert!(hello.world.read("stderr").contains(warning), "{}", hello.world.read("stderr"));
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();

@@ -72,7 +72,7 @@ pub fn open(
         source.refuse_digest("userland", expected)?;
         if fs::canonicalize(&source.path).is_ok_and(|path| path == Path::new("/")) {
             return Err(Error::invalid(format!("{source_name} is the root of this machine"))
-                .with_hint("to use this machine, run the same command with --cpi-userland host"));
+                .with_hint("to use this machine: `monopile SAME-COMMAND --cpi-userland host`"));
         }
         check_root(&source.path, &source_name)?;
         let digest = tree::compute_digest(cache, &source.path)?;

@@ -1,5 +1,9 @@
 //! Errors of CPI calls: the errors that a CPI answers with, and the failures of the call itself.
 
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::client::StopCause;
@@ -9,12 +13,18 @@ use base::text::shell_word;
 use base::{Error, LogExcerpt};
 
 /// The hint for a call whose process still runs.
-pub(crate) const RERUN_WAITS: &str =
+pub(crate) const RERUN_WAITS_HINT: &str =
     "run the same command again: it waits for the same process and picks up the answer";
 
-/// The same after a timeout, which would end the next run as well.
-pub(crate) const RERUN_WAITS_LONGER: &str = "run the same command with a longer --cpi-timeout, or without \
-                                             it: it waits for the same process and picks up the answer";
+/// The hint to correct the cause of an answer that is not as the CPI API says.
+pub(crate) const FAULTY_ANSWER_HINT: &str =
+    "correct the cause, or use another version of the CPI, then run the same command again";
+
+/// Returns the hint for a call that took longer than this run waits.
+fn longer_wait(timeout: Duration) -> String {
+    let minutes = (timeout * 2).as_secs().div_ceil(60).max(30);
+    format!("wait longer: `monopile SAME-COMMAND --cpi-timeout {minutes}m`")
+}
 
 /// The type of an error that a CPI answered with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,9 +136,7 @@ impl CpiErrorKind {
                     .to_owned()
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {
-                format!(
-                    "check quotas and capacity in the IaaS, then run the same command again; {log_advice}"
-                )
+                format!("check quotas and capacity in the IaaS, then run the same command again{log_advice}")
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => {
                 format!(
@@ -144,8 +152,8 @@ impl CpiErrorKind {
             }
             CpiErrorKind::Cloud => {
                 format!(
-                    "in the IaaS or in the CPI's properties, correct what the message above names, then run \
-                     the same command again{log_advice}"
+                    "correct the cause in the IaaS or in the CPI's properties, then run the same command \
+                     again{log_advice}"
                 )
             }
             CpiErrorKind::Unknown(_) => {
@@ -352,6 +360,20 @@ impl CpiError {
     }
 }
 
+/// The hint for [`describe_missing_interpreter`].
+pub(crate) const INTERPRETER_HINT: &str = "install it, or correct the first line";
+
+/// Describes the interpreter that the first line of a script names, if it does not exist.
+pub(crate) fn describe_missing_interpreter(script: &Path) -> Option<String> {
+    const MAX_FIRST_LINE: u64 = 256;
+    let mut start = Vec::new();
+    std::fs::File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    let first_line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let interpreter = Path::new(std::str::from_utf8(first_line).ok()?.split_whitespace().next()?);
+    (interpreter.is_absolute() && !interpreter.exists())
+        .then(|| format!("its interpreter '{}', named in its first line, is missing", interpreter.display()))
+}
+
 /// Returns the message of an error that a CPI answered with, or the words for none.
 pub(crate) fn or_no_message(message: &str) -> &str {
     match message {
@@ -383,18 +405,23 @@ impl From<CpiError> for Error {
     fn from(error: CpiError) -> Self {
         match error {
             CpiError::NotStarted { executable, source } => {
+                let run_error = Error::failure(format!("the CPI '{executable}' cannot be run"));
+                if source.kind() == std::io::ErrorKind::NotFound
+                    && let Some(problem) = describe_missing_interpreter(Path::new(&executable))
+                {
+                    return run_error.with_source(problem).with_hint(INTERPRETER_HINT);
+                }
                 let hint = match source.kind() {
                     std::io::ErrorKind::PermissionDenied => {
                         format!("make it executable: `chmod +x {}`", shell_word(&executable))
                     }
                     std::io::ErrorKind::NotFound => {
-                        "check the path, and that the interpreter named in its first line exists".to_owned()
+                        let directory = Path::new(&executable).parent().unwrap_or(Path::new("/"));
+                        format!("see what is there: `ls {}`", shell_word(&directory.to_string_lossy()))
                     }
                     _ => "check that it is a program for this machine".to_owned(),
                 };
-                Error::failure(format!("the CPI '{executable}' cannot be run"))
-                    .with_source(source)
-                    .with_hint(hint)
+                run_error.with_source(source).with_hint(hint)
             }
             CpiError::Local { message, path, source } => {
                 let local_error =
@@ -406,20 +433,23 @@ impl From<CpiError> for Error {
             }
             CpiError::Abandoned { stop: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
-                    .with_rerun_hint(RERUN_WAITS)
+                    .with_rerun_hint(RERUN_WAITS_HINT)
             }
             CpiError::Abandoned { stop: StopCause::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
-            .with_rerun_hint(RERUN_WAITS_LONGER),
+            .with_rerun_hint(format!(
+                "{}. It waits for the same process and picks up the answer",
+                longer_wait(after)
+            )),
             CpiError::Killed { stop: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
             CpiError::Killed { stop: StopCause::Timeout(after), .. } => {
                 let timeout = base::text::duration(after);
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
-                    .with_hint("run the same command with a longer --cpi-timeout")
+                    .with_hint(longer_wait(after))
             }
             CpiError::Answered { method, ref kind, ref message, ok_to_retry, is_builtin, .. } => {
                 let hint = kind.hint(method, message, is_builtin);
@@ -552,7 +582,8 @@ mod tests {
         assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
             let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, false);
-            assert!(hint.starts_with("check quotas and capacity in the IaaS, "), "{message}: {hint}");
+            let expected = "check quotas and capacity in the IaaS, then run the same command again";
+            assert_eq!(hint, expected, "{message}");
         }
         for kind in ["NotSupported", "VMCreationFailed", "NoDiskSpace", "CloudError", "InvalidCall"] {
             let hint = CpiErrorKind::of(kind, "").hint(Method::CreateVm, "the port is in use", true);
@@ -579,7 +610,7 @@ mod tests {
                 "the author of the image is gone",
             ] {
                 let hint = kind.hint(Method::CreateVm, message, false);
-                assert!(hint.contains("correct what ") && hint.contains(" names, then"), "{message}: {hint}");
+                assert!(hint.starts_with("correct "), "{message}: {hint}");
             }
         }
     }

@@ -25,7 +25,9 @@ pub use answer_envelope::{MAX_ANSWER_BYTES, parse_answer};
 pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopCause, read_answer};
 pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
-pub(crate) use error::{RERUN_WAITS, or_no_message};
+pub(crate) use error::{
+    FAULTY_ANSWER_HINT, INTERPRETER_HINT, RERUN_WAITS_HINT, describe_missing_interpreter, or_no_message,
+};
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodConsequence, UnknownMethod};
 pub use process::{Executable, OutputFiles};

@@ -144,8 +144,8 @@ impl<'a> CpiConnection<'a> {
                     let info_error = with_cpi_context(name, error);
                     return Err(match may_be_old {
                         true => info_error.with_hint(
-                            "if the CPI is too old to have `info`, run the same command with \
-                             --cpi-api-version 1, which uses contract v1",
+                            "if the CPI is too old to have `info`, use contract v1: `monopile SAME-COMMAND \
+                             --cpi-api-version 1`",
                         ),
                         false => info_error,
                     });

@@ -11,6 +11,7 @@ use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
 use base::console::LastBoot;
 use base::events::Stage;
+use base::text::shell_word;
 use base::vm_directory;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -27,6 +28,8 @@ pub(crate) struct Cpis<'a> {
     highest_api_version: Option<u32>,
     /// The locations of the VM, disks and snapshots on record, one per CPI.
     locations: Vec<CpiLocation>,
+    /// The VM, disks and snapshots on record.
+    recorded_resources: Vec<Resource>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<CpiName, u32>,
     /// The CPIs that were installed, but not connected yet.
@@ -50,7 +53,8 @@ impl<'a> Cpis<'a> {
             .map(|name| (name.map(str::to_owned), state.stemcell_api_version(name)))
             .collect();
         let keeps_data = |resource: &Resource| !matches!(resource, Resource::Stemcell(_));
-        let names_in_use: BTreeSet<CpiName> = names_of(state.resources().filter(keeps_data));
+        let recorded_resources: Vec<Resource> = state.resources().filter(keeps_data).collect();
+        let names_in_use: BTreeSet<CpiName> = names_of(recorded_resources.iter().cloned());
         let locations = state
             .monopile
             .locations
@@ -62,6 +66,7 @@ impl<'a> Cpis<'a> {
             run,
             resolved_cpis,
             locations,
+            recorded_resources,
             director_uuid: state.director_id.clone(),
             highest_api_version,
             stemcell_api_versions,
@@ -219,10 +224,19 @@ impl<'a> Cpis<'a> {
         .with_note("nothing was changed")
         .with_hint("run the command as the user, and with the HOME, that created the VM")
         .with_hint("if the directory was moved, set its path as `root` in the properties of the CPI")
-        .with_hint(
-            "if the directory is lost, drop the records with `monopile state forget --vm CID` and \
-             `--disk CID`",
-        ))
+        .with_hint(format!("if the directory is lost, drop the records: {}", self.forget_commands(name))))
+    }
+
+    /// Returns the commands that drop the records of a CPI's VM, disks and snapshots.
+    fn forget_commands(&self, name: Option<&str>) -> String {
+        let resources = self.recorded_resources.iter().filter(|resource| resource.cpi() == name);
+        let commands = resources.map(|resource| {
+            let option =
+                format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
+            let cpi = name.map(|name| format!(" --cpi {}", shell_word(name))).unwrap_or_default();
+            format!("`monopile state forget MANIFEST {option}{cpi}`")
+        });
+        commands.collect::<Vec<_>>().join(", ")
     }
 
     /// Returns the names of all CPIs except this one.

@@ -15,7 +15,9 @@ pub(crate) fn check_named_cpi<'n>(config: Option<&CpiConfig>, name: &'n str) -> 
         Some(config) if config.find(name).is_some() => Ok(Some(name)),
         Some(config) => Err(config.unknown_cpi_error(name, "--cpi names")),
         None => Err(Error::invalid(format!("--cpi names CPI '{name}', but there is no CPI config"))
-            .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest")),
+            .with_hint(
+                "add `cpis` to the manifest, or name a CPI config: `monopile SAME-COMMAND --cpi-config FILE`",
+            )),
     }
 }
 
@@ -24,8 +26,9 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
     let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));
     match (config, cpi) {
         (None, Some((az, cpi))) => {
-            Err(Error::invalid(format!("AZ '{az}' uses CPI '{cpi}', but there is no CPI config"))
-                .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest"))
+            Err(Error::invalid(format!("AZ '{az}' uses CPI '{cpi}', but there is no CPI config")).with_hint(
+                "add `cpis` to the manifest, or name a CPI config: `monopile SAME-COMMAND --cpi-config FILE`",
+            ))
         }
         (Some(config), Some((az, cpi))) if config.find(cpi).is_none() => {
             Err(config.unknown_cpi_error(cpi, &format!("AZ '{az}' uses")))
@@ -91,10 +94,12 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
     };
     let things: Vec<String> = orphans.map(|resource| resource.to_string()).collect();
     let error = match config {
-        None => {
-            Error::invalid(format!("the state has resources of CPI '{name}', but there is no CPI config"))
-                .with_hint("pass --cpi-config FILE, or add `cpis` to the manifest")
-        }
+        None => Error::invalid(format!(
+            "the state has resources of CPI '{name}', but there is no CPI config"
+        ))
+        .with_hint(
+            "add `cpis` to the manifest, or name a CPI config: `monopile SAME-COMMAND --cpi-config FILE`",
+        ),
         Some(_) => {
             Error::invalid(format!("the state has resources of CPI '{name}', which is not in the CPI config"))
                 .with_hint(

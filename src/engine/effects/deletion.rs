@@ -21,7 +21,7 @@ use super::contradiction::probable_cause;
 use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
-use crate::cpi::{CpiError, CpiErrorKind};
+use crate::cpi::{self, CpiError, CpiErrorKind};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
 use crate::state::{ANOTHER_KIND, Change, Resource, UndeletedResource};
@@ -120,14 +120,15 @@ pub(crate) fn delete(
         Presence::Exists | Presence::Unknown(_) => {
             deletion.record_undeleted(executor, &error, false)?;
             let forget = forget_command_of(executor.run_context(), resource);
-            Ok(Some(
-                with_cpi_context(resource.cpi(), error)
-                    .with_note(format!("{resource} stays on record"))
-                    .with_retry_hint()
-                    .with_hint(format!(
-                        "only if the IaaS does not show it any more, drop its record: `{forget}`"
-                    )),
-            ))
+            let is_faulty_answer = matches!(&error, CpiError::NoAnswer { .. });
+            let error = with_cpi_context(resource.cpi(), error);
+            let error = match is_faulty_answer {
+                true => error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT),
+                false => error,
+            };
+            Ok(Some(error.with_note(format!("{resource} stays on record")).with_retry_hint().with_hint(
+                format!("only if the IaaS does not show it any more, drop its record: `{forget}`"),
+            )))
         }
     }
 }

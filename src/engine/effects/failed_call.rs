@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::effect::Effect;
-use crate::cpi::{CpiError, CpiErrorKind, MissingMethodConsequence};
+use crate::cpi::{self, CpiError, CpiErrorKind, MissingMethodConsequence};
 use crate::cpi_set::with_cpi_context;
 use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
@@ -91,6 +91,7 @@ pub(super) fn call_error(
         _ => None,
     };
     let lacks_method = error.kind() == Some(&CpiErrorKind::NotImplemented);
+    let is_faulty_answer = matches!(&error, CpiError::NoAnswer { .. });
     let error = with_cpi_context(effect.cpi(), error);
     let error = match effect {
         Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
@@ -117,6 +118,9 @@ pub(super) fn call_error(
             })
             .with_hint(search_hint(run, state, suspect))
             .with_retry_hint(),
+        None if is_faulty_answer && effect.method().facts().changes_iaas => {
+            error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT)
+        }
         None => error,
     }
 }

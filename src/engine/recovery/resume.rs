@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::suspects;
 use crate::agent::Backoff;
-use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS, StopCause, read_answer};
+use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS_HINT, StopCause, read_answer};
 use crate::cpi_set;
 use crate::effects::{Effect, explain_running_call, failed_call, how_to_end, unknown_outcome_error};
 use crate::prepare;
@@ -240,12 +240,12 @@ fn wait_for_call(
                 let (method, end) = (&intent.method, how_to_end(open_call));
                 if may_forget && intent.effect.creates() {
                     run.reporter.warn(format!(
-                        "--forget-open-calls does not apply to the `{method}` of an earlier run while it is \
-                         at work: wait for it, or {end}"
+                        "--forget-open-calls does not apply to the `{method}` of an earlier run while it \
+                         still runs: wait for it, or {end}"
                     ));
                 }
                 run.reporter.note(format!(
-                    "`{method}` of an earlier run is still at work; waiting for its answer. Its log is '{}'. \
+                    "`{method}` of an earlier run still runs; waiting for its answer. Its log is '{}'. \
                      Ctrl-C stops the wait. If the CPI hangs, {end}",
                     open_call.log_path().display()
                 ));
@@ -270,7 +270,7 @@ fn explain_interrupted_wait(error: Error, intent: &Intent<Effect>, open_call: &O
     let method = &intent.method;
     let wait_error =
         Error::new(error.kind(), format!("interrupted while waiting for the `{method}` of an earlier run"))
-            .with_rerun_hint(RERUN_WAITS);
+            .with_rerun_hint(RERUN_WAITS_HINT);
     explain_running_call(wait_error, &intent.effect, open_call)
 }
 

@@ -98,7 +98,7 @@ fn unknown_info_error_needs_cpi_api_version_1() {
         ));
         for options in [&[][..], &["--cpi-api-version", "2"]] {
             let run = hello.create(options).exits_with(1);
-            assert!(run.stderr.contains("run the same command with --cpi-api-version 1"), "{}", run.stderr);
+            assert!(run.stderr.contains("--cpi-api-version 1`"), "{}", run.stderr);
             assert!(!hello.world.exists("state.json"));
         }
         hello.take_requests();
@@ -149,7 +149,7 @@ fn errors_after_create_vm_say_that_the_vm_is_on_record() {
         let output = run.stdout + &run.stderr;
         let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
         let note = format!("note: VM '{vm}' was created and is on record; the next run replaces it");
-        for text in [&note, "correct what the message above names, then run the same command again", outcome]
+        for text in [&note, "correct the cause in the IaaS or in the CPI's properties, then run the", outcome]
         {
             assert!(output.contains(text), "{method}: {text}: {output}");
         }

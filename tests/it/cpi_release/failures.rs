@@ -80,7 +80,7 @@ fn missing_tool_is_named() {
     assert!(run.stderr.contains("gcc (or another C compiler) (package 'recorder')"), "{}", run.stderr);
     assert!(run.stderr.contains("make (packages 'left', 'recorder')"), "{}", run.stderr);
     assert!(!run.stderr.contains("cmake"), "{}", run.stderr);
-    assert!(run.stderr.contains("add --cpi-userland FILE"), "{}", run.stderr);
+    assert!(run.stderr.contains("--cpi-userland FILE` (see"), "{}", run.stderr);
     assert!(machine.compiled_packages().is_empty());
     assert_untouched(&env);
 }

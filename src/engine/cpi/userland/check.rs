@@ -50,7 +50,9 @@ impl Userland {
         };
         Err(Error::failure(format!("the userland '{}' cannot be entered", self.name))
             .with_source(error)
-            .with_hint("to compile and run the CPI on this machine instead, add --cpi-userland host"))
+            .with_hint(
+                "to compile and run the CPI on this machine: `monopile SAME-COMMAND --cpi-userland host`",
+            ))
     }
 }
 

@@ -67,5 +67,5 @@ pub fn run(layout: &Path, is_init: bool, program: &[OsString], executable: &Path
 #[cfg(not(target_os = "linux"))]
 pub fn run(_layout: &Path, _is_init: bool, _program: &[OsString], _executable: &Path) -> Result<u8> {
     Err(Error::failure("a CPI runs in a userland only on Linux")
-        .with_hint("compile and run it on this machine: `monopile SAME-COMMAND --cpi-userland host`"))
+        .with_hint("to compile and run the CPI on this machine: `monopile SAME-COMMAND --cpi-userland host`"))
 }

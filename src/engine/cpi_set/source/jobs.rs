@@ -73,7 +73,7 @@ pub(super) fn jobs_of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>
     if inputs.config.is_none() {
         return Ok(named_jobs.to_vec());
     }
-    let found_jobs = find_jobs(named_jobs, inputs.releases)?;
+    let found_jobs = find_jobs(named_jobs, inputs)?;
     match found_jobs.iter().position(|found_job| provides_cpi(found_job.job)) {
         Some(first) => Ok(with_plugins(&named_jobs[first], named_jobs, &found_jobs)),
         None => Ok(named_jobs.to_vec()),
@@ -83,9 +83,7 @@ pub(super) fn jobs_of_default_cpi(named_jobs: &[JobName], inputs: &CpiInputs<'_>
 /// Returns the jobs of a CPI of the config: its own and the plug-ins that `cloud_provider` names.
 pub(super) fn jobs_of_type(job: &JobName, inputs: &CpiInputs<'_>) -> Result<Vec<JobName>> {
     match &inputs.provider.cpi {
-        CpiSource::Jobs(named_jobs) => {
-            Ok(with_plugins(job, named_jobs, &find_jobs(named_jobs, inputs.releases)?))
-        }
+        CpiSource::Jobs(named_jobs) => Ok(with_plugins(job, named_jobs, &find_jobs(named_jobs, inputs)?)),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => Ok(vec![job.clone()]),
     }
 }
@@ -103,8 +101,8 @@ pub(super) fn check(
     root: &Path,
     stage: &Stage,
 ) -> Result<()> {
-    let found_jobs = find_jobs(named_jobs, resolved_cpis.inputs.releases)?;
-    only_cpi_job(&found_jobs)?;
+    let found_jobs = find_jobs(named_jobs, &resolved_cpis.inputs)?;
+    only_cpi_job(&found_jobs, &resolved_cpis.inputs)?;
     render_jobs(&resolved_cpis.inputs, &found_jobs, properties, &root.join("jobs"), stage)
 }
 
@@ -119,8 +117,8 @@ pub(super) fn install(
     stage: &Stage,
 ) -> Result<LocatedCpi> {
     let ResolvedCpis { run, inputs, .. } = resolved_cpis;
-    let found_jobs = find_jobs(named_jobs, inputs.releases)?;
-    let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs)?;
+    let found_jobs = find_jobs(named_jobs, inputs)?;
+    let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs, inputs)?;
     let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_directory = root.join("jobs");
     render_jobs(inputs, &found_jobs, properties, &jobs_directory, &installing)?;
@@ -239,14 +237,19 @@ fn install_job_packages(
     Ok(installed_packages)
 }
 
-fn find_jobs<'r>(named_jobs: &[(String, String)], releases: &'r [Release]) -> Result<Vec<FoundJob<'r>>> {
+fn find_jobs<'r>(named_jobs: &[JobName], inputs: &CpiInputs<'r>) -> Result<Vec<FoundJob<'r>>> {
     let mut found_jobs: Vec<FoundJob<'r>> = Vec::new();
     for (name, release) in named_jobs {
-        let release = find_release(releases, release)?;
-        let job = release.job(name).context(|| "`cloud_provider` names a job that does not exist")?;
+        let release = find_release(inputs.releases, release)?;
+        let place = &inputs.provider.cpi_place;
+        let job = release
+            .job(name)
+            .context(|| format!("{place}: `cloud_provider` names a job that does not exist"))?;
         if found_jobs.iter().any(|other| other.job.name == job.name) {
-            return Err(Error::invalid(format!("`cloud_provider.templates` names job '{name}' twice"))
-                .with_hint("jobs are installed by name: remove one of the two"));
+            return Err(Error::invalid(format!(
+                "{place}: `cloud_provider.templates` names job '{name}' twice"
+            ))
+            .with_hint("jobs are installed by name: remove one of the two"));
         }
         found_jobs.push(FoundJob { release, job });
     }
@@ -254,7 +257,8 @@ fn find_jobs<'r>(named_jobs: &[(String, String)], releases: &'r [Release]) -> Re
 }
 
 /// Returns the only job with the template `bin/cpi`.
-fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'r>> {
+fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>], inputs: &CpiInputs<'_>) -> Result<&'f FoundJob<'r>> {
+    let place = &inputs.provider.cpi_place;
     let cpis: Vec<&'f FoundJob<'r>> =
         found_jobs.iter().filter(|found_job| provides_cpi(found_job.job)).collect();
     let name = |found_job: &&FoundJob<'_>| {
@@ -274,7 +278,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
                 })
                 .collect();
             Err(Error::invalid(format!(
-                "no job of `cloud_provider` has the template `{CPI}`, so none is a CPI"
+                "{place}: no job of `cloud_provider` has the template `{CPI}`, so none is a CPI"
             ))
             .with_source(format!("job {}", template_lists.join("; job ")))
             .with_hint("name the job of the CPI in `cloud_provider.template`"))
@@ -282,7 +286,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>]) -> Result<&'f FoundJob<'
         cpi_jobs => {
             let names: Vec<String> = cpi_jobs.iter().map(name).collect();
             Err(Error::invalid(format!(
-                "{} jobs of `cloud_provider` have the template `{CPI}`, but only one may be a CPI",
+                "{place}: {} jobs of `cloud_provider` have the template `{CPI}`, but only one may be a CPI",
                 cpi_jobs.len()
             ))
             .with_source(format!("they are {}", names.join(" and ")))

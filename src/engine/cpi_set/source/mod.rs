@@ -12,7 +12,6 @@ mod userland;
 
 use std::cell::RefCell;
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,9 +22,9 @@ pub(crate) use inputs::{CpiInputs, OwnedCpiInputs};
 pub(crate) use jobs::context as job_context;
 pub(crate) use location::LocationSource;
 
-use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
 use crate::cpi::userland::Userland;
+use crate::cpi::{Executable, INTERPRETER_HINT, describe_missing_interpreter};
 use crate::protocol::BuiltinCpi;
 use crate::run_context::RunContext;
 use base::events::Stage;
@@ -268,22 +267,10 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
             shell_word(&program.to_string_lossy())
         )));
     }
-    if let Some(interpreter) = read_interpreter(program).filter(|interpreter| !interpreter.exists()) {
-        let problem =
-            format!("its interpreter '{}', named in its first line, is missing", interpreter.display());
-        return Err(run_error().with_source(problem).with_hint("install it, or correct the first line"));
+    if let Some(problem) = describe_missing_interpreter(program) {
+        return Err(run_error().with_source(problem).with_hint(INTERPRETER_HINT));
     }
     Ok(())
-}
-
-/// Returns the absolute path of the interpreter that the first line of a script names.
-fn read_interpreter(script: &Path) -> Option<PathBuf> {
-    const MAX_FIRST_LINE: u64 = 256;
-    let mut start = Vec::new();
-    fs::File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
-    let first_line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let path = std::str::from_utf8(first_line).ok()?.split_whitespace().next()?;
-    Some(PathBuf::from(path)).filter(|path| path.is_absolute())
 }
 
 /// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.

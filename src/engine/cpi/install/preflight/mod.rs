@@ -70,7 +70,7 @@ pub(super) fn check(
             .with_hint("install these tools, or use a compiled release of the CPI")
             .with_hint(
                 "or compile and run the CPI in a root file system that has them, such as a stemcell for \
-                 warden: add --cpi-userland FILE (see `monopile help userland`)",
+                 warden: `monopile SAME-COMMAND --cpi-userland FILE` (see `monopile help userland`)",
             ),
     })
 }
