@@ -143,7 +143,7 @@ fn rejects_missing_files() {
 fn rejects_damaged_state_files() {
     for (text, expected) in [
         ("", "the file is empty"),
-        ("{\"director_id\": \"d\", \"disks\": [{}]}", "missing field `id`"),
+        ("{\"director_id\": \"d\", \"disks\": [{}]}", "`id` is missing"),
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
         ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),
         ("{\"director_id\": \"d\", \"monopile\": {\"format\": 2}}", "reads formats up to 1"),

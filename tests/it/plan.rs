@@ -370,7 +370,12 @@ fn saved_plan_is_executed_or_rejected() {
     environment
         .hello
         .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    assert_out_of_date(&environment, "the manifest or a variable changed");
+    assert_out_of_date(&environment, "the manifest or a variable changed\n");
+    plan(&environment);
+    environment
+        .hello
+        .add_ops("again.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hey}}"));
+    assert_out_of_date(&environment, &format!("the manifest or a variable changed: {PROPERTIES}/greeting\n"));
     plan(&environment);
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");

@@ -1,5 +1,6 @@
 //! `plan`: reports the steps of a `create-env` to operators and programs, and saves them for a later run.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -414,6 +415,27 @@ impl PlanReport {
         }
     }
 
+    /// Names the paths of changes that only one of the two plans has, after a colon. Empty if there are none,
+    /// as without a deploy on record, or if the deploy on record is another one.
+    fn describe_new_changes(&self, now: &PlanReport) -> String {
+        const MAX_PATHS: usize = 3;
+        if self.inputs.state_digest != now.inputs.state_digest {
+            return String::new();
+        }
+        let (before, after) = (self.changes.as_deref(), now.changes.as_deref());
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let only_after = after.iter().filter(|change| !before.contains(change));
+        let only_before = before.iter().filter(|change| !after.contains(change));
+        let paths: BTreeSet<&str> =
+            only_after.chain(only_before).map(|change| change.path.as_str()).collect();
+        let shown_paths: Vec<&str> = paths.iter().copied().take(MAX_PATHS).collect();
+        match (shown_paths.len(), paths.len() - shown_paths.len()) {
+            (0, _) => String::new(),
+            (_, 0) => format!(": {}", text::comma_list(&shown_paths)),
+            (_, more) => format!(": {} and {more} more", text::comma_list(&shown_paths)),
+        }
+    }
+
     /// Returns the command that applies the plan saved in `file`.
     pub fn command(&self, file: &str) -> String {
         format!("`monopile create-env MANIFEST{} --plan {}`", self.options(), text::shell_word(file))
@@ -448,14 +470,16 @@ impl PlanReport {
                     self.inputs.state_name, now.inputs.state_name
                 ))
                 .with_note("nothing was changed")
-                .with_hint("pass the state for which the plan was made: --state FILE"))
+                .with_hint(
+                    "name the state for which the plan was made: `monopile SAME-COMMAND --state FILE`",
+                ))
             }
             () if !now.generated_variables.is_empty() => refuse(&format!(
                 "variables have no saved values: {}",
                 text::comma_list(&now.generated_variables)
             )),
             () if self.inputs.manifest_digest != now.inputs.manifest_digest => {
-                refuse("the manifest or a variable changed")
+                refuse(&format!("the manifest or a variable changed{}", self.describe_new_changes(now)))
             }
             () if self.inputs.artifacts != now.inputs.artifacts => {
                 refuse("the stemcell or a release changed")

@@ -13,11 +13,13 @@ use super::follow::Follower;
 use super::lines::LineSplitter;
 use super::reach;
 use crate::agent::{Agent, LogArchive};
+use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::files::start_of_last_lines;
 use base::text;
 use base::{Error, ErrorKind, Result};
-use manifest::Inputs;
+use manifest::deployment::CpiSource;
+use manifest::{Inputs, LoadedManifest};
 
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
@@ -86,11 +88,20 @@ impl LogsRequest {
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
     fn reach(&self, run: &RunContext) -> Result<Agent> {
-        let without_agent = |error: Error| match error.kind() {
-            ErrorKind::AgentUnreachable => {
-                error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
+        let without_agent = |error: Error, manifest: &LoadedManifest| {
+            let has_console = manifest.provider().is_ok_and(|provider| {
+                let CpiSource::Builtin(name) = provider.cpi else { return false };
+                matches!(BuiltinCpi::named(&name), Some(BuiltinCpi::Local | BuiltinCpi::Qemu))
+            });
+            match error.kind() {
+                ErrorKind::AgentUnreachable if has_console => {
+                    error.with_hint("without the agent: `monopile logs MANIFEST --console`")
+                }
+                ErrorKind::AgentUnreachable => {
+                    error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
+                }
+                _ => error,
             }
-            _ => error,
         };
         let agent = reach(run, &self.inputs, self.agent_timeout, without_agent)?.agent;
         if !self.jobs.is_empty() {
@@ -101,7 +112,9 @@ impl LogsRequest {
                 let filter = text::shell_word(&glob);
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
                     .with_nearest(other, vm_jobs.iter().map(String::as_str), known_jobs_hint)
-                    .with_hint(format!("to search for logs of a removed job: --filter {filter}")));
+                    .with_hint(format!(
+                        "to search for logs of a removed job: `monopile logs MANIFEST --filter {filter}`"
+                    )));
             }
         }
         Ok(agent)

@@ -71,14 +71,14 @@ fn reach(
     run: &RunContext,
     inputs: &Inputs,
     timeout: Duration,
-    explain: impl FnOnce(Error) -> Error,
+    explain: impl FnOnce(Error, &LoadedManifest) -> Error,
 ) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let agent =
         contact(run, endpoint.clone(), (&state, &vm), &(&manifest).into(), timeout).map_err(|error| {
-            boot::explain_if_off(explain(error), boot::off_error, run, inputs, &manifest, &state)
+            boot::explain_if_off(explain(error, &manifest), boot::off_error, run, inputs, &manifest, &state)
         })?;
     Ok(ReachedVm { endpoint, agent })
 }

@@ -105,9 +105,14 @@ fn check_presence(
             run.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
         }
         Presence::Gone => {
-            return Err(Error::invalid(format!("the CPI does not find disk {disk}"))
-                .with_note("nothing was changed")
-                .with_hint("list the disks on record: `monopile state show --only disks`"));
+            asking.give_up("not found");
+            let missing_error =
+                Error::invalid(format!("the CPI does not find disk {disk}")).with_note("nothing was changed");
+            return Err(match is_recorded {
+                true => missing_error.with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
+                false => missing_error
+                    .with_hint("check the CID in the IaaS; the disks on record: `monopile disks MANIFEST`"),
+            });
         }
         Presence::Unknown(reason) => {
             return Err(Error::failure(format!("it is unknown whether disk {disk} exists"))

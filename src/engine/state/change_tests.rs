@@ -699,12 +699,9 @@ fn rejects_inconsistent_states() {
         (r#"{"director_id":"d","disks":[{"id":"x","cid":"","size":1}]}"#, "has no CID"),
         (r#"{"director_id":"d","current_disk_id":"y"}"#, "no disk has that id"),
         (r#"{"director_id":"d","monopile":{"format":99}}"#, "reads formats up to"),
-        (r#"{"director_id":"d","disks":[{}]}"#, "line 1: missing field"),
-        (
-            r#"{"director_id":"d","current_vm_cid":7}"#,
-            "line 1: `current_vm_cid` must be a string, not the number 7",
-        ),
-        (r#"{"director_id":"d","current_vm_cid":" "}"#, "line 1: `current_vm_cid` is blank"),
+        (r#"{"director_id":"d","disks":[{}]}"#, "line 1: `id` is missing"),
+        (r#"{"director_id":"d","current_vm_cid":7}"#, "`current_vm_cid` must be a string, not the number 7"),
+        (r#"{"director_id":"d","current_vm_cid":" "}"#, "`current_vm_cid` is blank"),
         ("{\"director_id\":\"d\",\n\"current_stemcell_id\":\"y\"}", "line 2: `current_stemcell_id` is 'y'"),
         (
             r#"{"director_id":"d","disks":[{"id":"x","cid":"a","size":1},{"id":"y","cid":"a","size":1}]}"#,

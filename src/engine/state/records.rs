@@ -603,10 +603,14 @@ impl State {
                 false => error,
             };
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
-                return error
-                    .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
+                return error.with_hint(format!(
+                    "list earlier versions: `monopile state backup --state {location}`; `--restore VERSION` \
+                     restores one"
+                ));
             }
-            error.with_hint("name the state of this environment, or a copy of it, with --state FILE")
+            error.with_hint(
+                "name the state of this environment, or a copy of it: `monopile SAME-COMMAND --state FILE`",
+            )
         })
     }
 
@@ -629,7 +633,9 @@ impl State {
             // The line of the problem. The search fails if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
-                .map(|index| bytes.iter().take(index).filter(|byte| **byte == b'\n').count() + 1);
+                .map(|index| bytes.iter().take(index).filter(|byte| **byte == b'\n').count() + 1)
+                // In a document of one line, the line says nothing.
+                .filter(|_| bytes.trim_ascii().contains(&b'\n'));
             let line_prefix = line.map_or_else(String::new, |line| format!("line {line}: "));
             let error = Error::invalid(format!("{line_prefix}{problem}"));
             match word {
@@ -1049,7 +1055,10 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
             (Some(key), Some((actual_value, required_type))) => {
                 format!("line {line}: `{key}` must be {required_type}, not {actual_value}")
             }
-            _ => problem,
+            _ => match problem.split_once("missing field ") {
+                Some((place, field)) => format!("{place}{field} is missing"),
+                None => problem,
+            },
         },
     }
 }

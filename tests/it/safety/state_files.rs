@@ -42,7 +42,7 @@ fn rejects_invalid_states_and_names_the_line() {
             "`current_vm_cid` must be a string, not the number 7",
             "line 3",
         ),
-        ("an empty disk", disk("{}").into(), "missing field `id`", "line 4"),
+        ("an empty disk", disk("{}").into(), "`id` is missing", "line 4"),
         ("a disk without a CID", disk(r#"{"id": "a", "cid": "", "size": 1}"#).into(), "has no CID", "line 4"),
         ("a disk without an id", disk(r#"{"id": "", "cid": "x", "size": 1}"#).into(), "has no id", "line 4"),
         (
@@ -66,7 +66,7 @@ fn rejects_invalid_states_and_names_the_line() {
         ),
         ("a disk in use that is none", top("\"current_disk_id\": \"y\"").into(), "no disk has that \
             id", "line 3"),
-        ("an empty stemcell", stemcell("{}").into(), "missing field `id`", "line 4"),
+        ("an empty stemcell", stemcell("{}").into(), "`id` is missing", "line 4"),
         (
             "a stemcell without a CID",
             stemcell(r#"{"id": "a", "name": "n", "version": "1", "cid": " "}"#).into(),
@@ -87,7 +87,7 @@ fn rejects_invalid_states_and_names_the_line() {
              one: `monopile version --check`\n",
             "",
         ),
-        ("no format", top("\"monopile\": {}").into(), "missing field `format`", "line 3"),
+        ("no format", top("\"monopile\": {}").into(), "`format` is missing", "line 3"),
         (
             "a VM record of the wrong type",
             top("\"monopile\": {\"format\": 1, \"vm\": []}").into(),
