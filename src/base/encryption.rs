@@ -19,6 +19,10 @@ use crate::{Error, Result};
 /// The first bytes of armored and of binary files.
 const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
 
+/// The hint for a run without a suitable identity.
+const NAME_IDENTITY: &str = "name the private key of one of the recipients: `monopile SAME-COMMAND \
+                             --identity FILE`, or MONOPILE_IDENTITY";
+
 /// The recipients for whom documents are encrypted, and the identities that decrypt them. Both lists may be
 /// empty.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -141,7 +145,7 @@ impl Encryption {
             true => Error::usage(format!(
                 "{document} would be encrypted (--encrypt-to), and this run has no identity to read it again"
             ))
-            .with_hint("add the private key of one of the recipients: --identity FILE, or MONOPILE_IDENTITY"),
+            .with_hint(NAME_IDENTITY),
             false => Error::usage(format!(
                 "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner \
                  of the identity (--identity), so this run could not read it again"
@@ -196,18 +200,16 @@ impl Encryption {
         let identity_error = |error: Error| io::Error::new(io::ErrorKind::InvalidInput, error);
         if self.identities.is_empty() {
             return Err(identity_error(
-                Error::invalid("it is encrypted with age, and this run has no identity").with_hint(
-                    "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
-                ),
+                Error::invalid("it is encrypted with age, and this run has no identity")
+                    .with_hint(NAME_IDENTITY),
             ));
         }
         let identities: Vec<Box<dyn Identity>> =
             self.identities.iter().filter_map(|text| parse_identities(text).ok()).flatten().collect();
         let decrypt_error = |error: age::DecryptError| match error {
             age::DecryptError::NoMatchingKeys => identity_error(
-                Error::invalid("it is encrypted with age, but not for the identity given").with_hint(
-                    "give the identity of one of its recipients: --identity FILE, or MONOPILE_IDENTITY",
-                ),
+                Error::invalid("it is encrypted with age, but not for the identity given")
+                    .with_hint(NAME_IDENTITY),
             ),
             other => {
                 identity_error(Error::invalid(format!("it is encrypted with age, but damaged: {other}")))

@@ -232,7 +232,9 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
             verification.entries,
             file.display()
         ))
-        .with_hint("for packages, trust the key that signed them: --cache-trust KEY.pub")
+        .with_hint(
+            "for packages, trust the key that signed them: `monopile SAME-COMMAND --cache-trust KEY.pub`",
+        )
         .with_hint("for damaged entries, copy the file again, or make a new one with `monopile cache export`")
     };
     Ok(if count == 0 { output } else { output.with_problem(problem()) })

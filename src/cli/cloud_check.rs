@@ -80,9 +80,9 @@ impl CloudCheckArgs {
             Some(error) if session.is_interactive() || !check_result.has_safe_repairs() => {
                 output.with_problem(error)
             }
-            Some(error) => {
-                output.with_problem(error.with_hint("--auto makes all repairs that keep the persistent disk"))
-            }
+            Some(error) => output.with_problem(error.with_hint(
+                "to make all repairs that keep the persistent disk: `monopile SAME-COMMAND --auto`",
+            )),
             None => output,
         })
     }

@@ -85,7 +85,7 @@ pub(super) fn state(option: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
         Some(path) => absolute(&expand(path, home.as_deref())),
         None if manifest == Path::new("-") => {
             Err(Error::usage("a manifest from standard input ('-') has no default state file")
-                .with_hint("add --state PATH"))
+                .with_hint("name one: `monopile SAME-COMMAND --state FILE`"))
         }
         None if expand(manifest, home.as_deref()).is_dir() => {
             Err(input::read_error("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))

@@ -64,7 +64,8 @@ fn url(globals: &Globals) -> Option<&str> {
 /// Opens the storage of the shared cache that the options name, for commands on the cache itself.
 pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn SharedStorage>> {
     let url = url(globals).ok_or_else(|| {
-        Error::usage("no shared cache is given").with_hint("name its URL with --cache, or in MONOPILE_CACHE")
+        Error::usage("no shared cache is given")
+            .with_hint("name its URL: `monopile SAME-COMMAND --cache URL`, or in MONOPILE_CACHE")
     })?;
     // A signal ends the process itself.
     opener(parse_location(url)?, false, redactor)(Arc::new(|| Ok(())))

@@ -16,7 +16,7 @@ fn plain_prints_the_error_at_the_start_of_a_line_on_stderr() {
     assert_eq!(run.stdout, "");
     insta::assert_snapshot!(world.normalise(&run.stderr), @r"
     error: a manifest from standard input ('-') has no default state file
-      hint: add --state PATH
+      hint: name one: `monopile delete-env - --state FILE`
     ");
 }
 
@@ -28,7 +28,7 @@ fn json_ends_with_the_result_object() {
     run.json();
     let last = world.normalise(run.stdout.lines().last().unwrap());
     insta::assert_snapshot!(last,
-        @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"notes":[],"hints":["add --state PATH"],"exit_code":2}"#);
+        @r#"{"v":1,"time":"<time>","event":"run_finished","success":false,"summary":"a manifest from standard input ('-') has no default state file","elapsed_ms":"<ms>","errors":["a manifest from standard input ('-') has no default state file"],"notes":[],"hints":["name one: `monopile --json delete-env - --state FILE`"],"exit_code":2}"#);
 }
 
 #[test]

@@ -45,8 +45,9 @@ pub(super) fn collect(call: &Call) -> Result<CommandResult> {
     let unreadable = report.lines().find_map(|line| line.strip_prefix("unreadable="));
     if let Some(file) = unreadable.filter(|_| types.is_empty() || types.iter().any(|kind| kind == "iqn")) {
         let file = base::text::clean_line(file);
-        return Err(Error::failure(format!("the user on {machine} cannot read '{file}'"))
-            .with_hint("collect as root: run the command as root, or pass --ssh root@HOST"));
+        return Err(Error::failure(format!("the user on {machine} cannot read '{file}'")).with_hint(
+            "run the command as root, or log in as root: `monopile SAME-COMMAND --ssh root@HOST`",
+        ));
     }
     if connectors.is_empty() {
         return Err(Error::failure(format!("{machine} reports no initiator to collect")).with_hint(

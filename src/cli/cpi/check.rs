@@ -233,9 +233,9 @@ impl CheckArgs {
             && self.cloud_properties.is_none()
         {
             let problem = format!("{} leaves the cloud properties of the VM to the CPI", resources.place);
-            return Err(
-                Error::invalid(problem).with_hint("pass those of the VM to check: --cloud-properties JSON")
-            );
+            return Err(Error::invalid(problem).with_hint(
+                "name those of the VM to check: `monopile SAME-COMMAND --cloud-properties JSON`",
+            ));
         }
         let json = |option: &str, text: &Option<String>, otherwise: Option<&Map<String, Value>>| match text {
             Some(text) => parse_json_object(option, text),

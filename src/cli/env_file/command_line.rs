@@ -84,7 +84,7 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let is_named = option_path.is_some();
     let refuse_file = |error: Error| match is_named {
         true => refuse(error),
-        false => refuse(error.with_hint("--no-env-file ignores the env file")),
+        false => refuse(error.with_hint("to ignore the env file: `monopile SAME-COMMAND --no-env-file`")),
     };
     let (file, remark) = match find_env_file(matches, option_path, &ask) {
         Ok(file_and_remark) => file_and_remark,

@@ -92,7 +92,10 @@ pub(super) fn find() -> Result<SearchResult> {
                 display_path.display(),
                 real_path.display()
             ))
-            .with_hint(format!("to use that file, name it: --env-file {}", shell_word(&real_path))));
+            .with_hint(format!(
+                "to use that file: `monopile SAME-COMMAND --env-file {}`",
+                shell_word(&real_path)
+            )));
         }
         return Ok(SearchResult::File(OpenedEnvFile { display_path, file, real_path }));
     }

@@ -106,7 +106,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Er
     }
     Error::invalid(format!("{problem}\n{}", description(file)))
         .with_hint(format!("to trust it with its present content: `monopile trust {shell_path}`"))
-        .with_hint(format!("to use it once: --env-file {shell_path}"))
+        .with_hint(format!("to use it once: `monopile SAME-COMMAND --env-file {shell_path}`"))
 }
 
 /// Says that a file is not trusted yet, or not with its present content. `path` names it.

@@ -52,8 +52,8 @@ fn unusable_ca_error(provider: &CloudProvider, error: Error) -> Error {
         None if provider.cert.ca.is_none() => error
             .with_hint("set `cloud_provider.cert` to the certificate variable that `env.bosh.mbus.cert` uses")
             .with_hint(
-                "--insecure-agent skips the verification: use it only where no other server can answer at \
-                 the agent's address",
+                "to skip the verification, only where no other server can answer at the agent's address: \
+                 `monopile SAME-COMMAND --insecure-agent`",
             ),
         None => error,
     }

@@ -37,7 +37,7 @@ pub(crate) fn find<K: CidKind>(
         found_handles => {
             let cpis: Vec<String> = found_handles.iter().map(|handle| cpi_label(handle.cpi())).collect();
             Err(Error::invalid(format!("several CPIs know a {kind} '{cid}': {}", cpis.join(", ")))
-                .with_hint("choose one with --cpi NAME; --cpi '' is the default CPI"))
+                .with_hint("choose one: `monopile SAME-COMMAND --cpi NAME`; --cpi '' is the default CPI"))
         }
     }
 }

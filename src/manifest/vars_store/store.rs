@@ -262,7 +262,9 @@ impl VarsStore {
                 "vars store '{}' is encrypted, but no recipients are given to encrypt it for",
                 path.display()
             ))
-            .with_hint("name the recipients that it is for with --encrypt-to, or MONOPILE_ENCRYPT_TO"));
+            .with_hint(
+                "name its recipients: `monopile SAME-COMMAND --encrypt-to RECIPIENT`, or MONOPILE_ENCRYPT_TO",
+            ));
         }
         let text = yaml::emit(&self.root());
         let text = self.encryption.encrypt(text.as_bytes()).map_err(write_error)?;

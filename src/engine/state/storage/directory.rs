@@ -43,7 +43,7 @@ impl Directory {
         match directory.is_dir() {
             true if self.state.is_dir() => {
                 Err(Error::invalid(format!("the state '{}' is a directory", self.state.display()))
-                    .with_hint("name the file in it with --state FILE"))
+                    .with_hint("name the file in it: `monopile SAME-COMMAND --state FILE`"))
             }
             true => self.check_links(),
             false => Err(Error::invalid(format!(

@@ -288,7 +288,10 @@ impl Storage {
                     "the state '{self}' is encrypted, but this run has no recipients and would write it in \
                      plain text"
                 ))
-                .with_hint("pass its recipients with --encrypt-to, or set MONOPILE_ENCRYPT_TO"));
+                .with_hint(
+                    "name its recipients: `monopile SAME-COMMAND --encrypt-to RECIPIENT`, or \
+                     MONOPILE_ENCRYPT_TO",
+                ));
             }
             Some(StoredForm::Plain) if encrypts => true,
             Some(StoredForm::OtherRecipients) => false,
