@@ -42,6 +42,7 @@ impl PlanArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if let Some(path) = &self.out {
             check_directory(parent(path), "--out")?;
+            check_out(path)?;
         }
         let (plan_report, inputs) = make_plan(self.deploy, session)?;
         if let (Some(path), false) = (&self.out, plan_report.generated_variables.is_empty()) {
@@ -73,6 +74,19 @@ impl PlanArgs {
         let has_pending_changes = self.detailed_exitcode && plan_report.action != PlanAction::Nothing;
         Ok(if has_pending_changes { output.with_exit_code(exit_code::CHANGES_PENDING) } else { output })
     }
+}
+
+/// Fails if saving a plan would overwrite a file that is none.
+fn check_out(path: &Path) -> Result<()> {
+    // A file that cannot be read, or is too large for a plan, is none.
+    let is_plan = || manifest::read_text(path, "plan").is_ok_and(|text| PlanReport::is_saved_plan(&text));
+    let has_content = path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
+    if !has_content || is_plan() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("'{}' exists, and is not a saved plan", path.display()))
+        .with_note("it was not overwritten")
+        .with_hint("name another file with --out"))
 }
 
 /// Makes the plan without changing anything.

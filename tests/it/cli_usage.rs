@@ -398,7 +398,7 @@ fn errors_have_no_words_of_libraries() {
         (
             &["create-env", "bosh.yml", "--plan", "bosh.yml"],
             3,
-            "'bosh.yml' is not a plan of this version of monopile\n  cause: it is YAML, not a saved plan",
+            "'bosh.yml' is not a saved plan\n  cause: it is YAML, and a saved plan is JSON",
         ),
         (
             &["interpolate", "bosh.yml", "--vars-store", "absent/creds.yml"],

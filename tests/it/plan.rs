@@ -406,7 +406,16 @@ fn saved_plan_is_executed_or_rejected() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode.permissions()) & 0o777, 0o600);
     environment.hello.world.write("plan.json", "{}");
     let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
+    assert!(run.stderr.contains("is not a saved plan"), "{}", run.stderr);
+    environment.hello.world.write("plan.json", r#"{"format": 1, "deployment": "hello"}"#);
+    let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
     assert!(run.stderr.contains("is not a plan of this version"), "{}", run.stderr);
+    environment.hello.world.finish(environment.hello.command("plan", &options)).success();
+    let manifest = environment.hello.world.read("hello/manifest.yml");
+    let overwriting_command = environment.hello.command("plan", &["--out", "hello/manifest.yml"]);
+    let run = environment.hello.world.finish(overwriting_command).exits_with(3);
+    assert!(run.stderr.contains("'hello/manifest.yml' exists, and is not a saved plan"), "{}", run.stderr);
+    assert_eq!(environment.hello.world.read("hello/manifest.yml"), manifest);
     environment.hello.delete(&[]).success();
 }
 

@@ -389,30 +389,43 @@ impl PlanReport {
 
     /// Reads a saved plan.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
+        // A file that is no plan must not be overwritten with one.
         let not_a_plan_error = || {
+            Error::invalid(format!("'{name}' is not a saved plan"))
+                .with_hint("save a plan first: `monopile plan MANIFEST --out plan.json`")
+        };
+        let other_version_error = || {
             Error::invalid(format!("'{name}' is not a plan of this version of monopile")).with_hint(format!(
                 "make a new plan: `monopile plan MANIFEST --out {}`",
                 text::shell_word(name)
             ))
         };
         let mut plan_report: PlanReport = serde_json::from_str(text).map_err(|error| {
-            let has_format = |value: serde_json::Value| value.get("format").is_some();
-            if serde_json::from_str(text).is_ok_and(|value| !has_format(value)) {
-                return not_a_plan_error().with_source("it is not a plan of `monopile plan --out`");
+            if Self::is_saved_plan(text) {
+                return other_version_error().with_source(json_problem(&error));
+            }
+            if serde_json::from_str::<serde_json::Value>(text).is_ok() {
+                return not_a_plan_error().with_source("it is JSON, but not of `monopile plan --out`");
             }
             let is_yaml = || yaml::load(text, Path::new(name)).is_ok_and(|root| root.as_map().is_some());
             not_a_plan_error().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
-                true => "it is YAML, not a saved plan".to_owned(),
+                true => "it is YAML, and a saved plan is JSON".to_owned(),
                 false => json_problem(&error),
             })
         })?;
         name.clone_into(&mut plan_report.file);
         match plan_report.format {
             FORMAT_VERSION => Ok(plan_report),
-            other => Err(not_a_plan_error().with_source(format!(
+            other => Err(other_version_error().with_source(format!(
                 "it has format {other}, but this version reads format {FORMAT_VERSION}"
             ))),
         }
+    }
+
+    /// Returns true if a text is a saved plan of this or another version.
+    pub fn is_saved_plan(text: &str) -> bool {
+        serde_json::from_str::<serde_json::Value>(text)
+            .is_ok_and(|value| value["format"].is_u64() && value["deployment"].is_string())
     }
 
     /// Names the paths of changes that only one of the two plans has, after a colon. Empty if there are none,
