@@ -279,13 +279,7 @@ fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -
 }
 
 /// Sets the mode 0644. Temporary files are created with 0600.
-#[cfg(unix)]
 fn make_readable(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn make_readable(_: &Path) -> std::io::Result<()> {
-    Ok(())
 }

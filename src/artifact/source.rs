@@ -104,10 +104,7 @@ impl Stamp {
     pub fn of(path: &Path) -> std::io::Result<Self> {
         let metadata = fs::metadata(path)?;
         let time_since_1970 = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
-        #[cfg(not(unix))]
-        let inode = 0;
         let mtime = u64::try_from(time_since_1970.as_nanos()).unwrap_or(u64::MAX);
         Ok(Stamp { path: path.to_owned(), size: metadata.len(), mtime, inode })
     }

@@ -11,7 +11,6 @@ use base::signals::SignalCounter;
 
 /// Starts counting. The reporter prints the effect of each signal. A command that only reads passes no
 /// reporter.
-#[cfg(unix)]
 pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
     let mut signals = signal_hook::iterator::Signals::new(watched_signals()).map_err(handler_error)?;
     let counter = reporter.map_or_else(SignalCounter::for_reader, |_| SignalCounter::default());
@@ -41,7 +40,6 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
 }
 
 /// Counts signals during `work`, for commands without a run. Before and after it, a signal ends this process.
-#[cfg(unix)]
 pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in watched_signals() {
@@ -55,7 +53,6 @@ pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Returns the signals to count.
-#[cfg(unix)]
 fn watched_signals() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -66,25 +63,11 @@ fn watched_signals() -> Vec<i32> {
     signals
 }
 
-#[cfg(unix)]
 fn handler_error(error: std::io::Error) -> base::Error {
     base::Error::io("installing signal handlers", error)
 }
 
-/// Does nothing: other systems end the process, and the journal covers that.
-#[cfg(not(unix))]
-pub(super) fn count(_: Option<&Reporter>) -> Result<SignalCounter> {
-    Ok(SignalCounter::default())
-}
-
-/// Only does the work, see [`count`].
-#[cfg(not(unix))]
-pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    work()
-}
-
 /// Returns true if SIGHUP was ignored at the start (`nohup`), which must stay so.
-#[cfg(unix)]
 fn is_hangup_ignored() -> bool {
     const HANGUP_BIT: u64 = 1;
     std::fs::read_to_string("/proc/self/status").is_ok_and(|status| {
@@ -96,7 +79,6 @@ fn is_hangup_ignored() -> bool {
     })
 }
 
-#[cfg(unix)]
 fn name(signal: i32) -> &'static str {
     use std::io::IsTerminal as _;
 

@@ -35,17 +35,11 @@ impl Canvas {
 /// Returns true if standard error is a terminal with lines to redraw. Pseudo-terminals of some CI systems
 /// report no columns, because their output ends in a file.
 pub fn can_redraw() -> bool {
-    #[cfg(unix)]
-    let is_size_known =
-        rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0);
-    #[cfg(not(unix))]
-    let is_size_known = io::IsTerminal::is_terminal(&io::stderr());
-    is_size_known
+    rustix::termios::tcgetwinsize(rustix::stdio::stderr()).is_ok_and(|size| size.ws_col > 0)
 }
 
 /// Returns the number of columns of the terminal on standard output.
 pub fn stdout_columns() -> usize {
-    #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stdout())
         && size.ws_col > 0
     {
@@ -56,7 +50,6 @@ pub fn stdout_columns() -> usize {
 
 /// Returns the current numbers of columns and rows of the terminal on standard error.
 pub(super) fn stderr_size() -> (u16, u16) {
-    #[cfg(unix)]
     if let Ok(size) = rustix::termios::tcgetwinsize(rustix::stdio::stderr()) {
         let or_default = |count: u16, default| if count > 0 { count } else { default };
         return (or_default(size.ws_col, DEFAULT_SIZE.0), or_default(size.ws_row, DEFAULT_SIZE.1));

@@ -43,10 +43,8 @@ fn ask<T>(
     if mode == ReadMode::Keys {
         discard_input();
     }
-    #[cfg(unix)]
     let guard = guard::Guard::new(interrupt_message, mode)?;
     let answer = prompt();
-    #[cfg(unix)]
     guard.release();
     let answer = answer.map_err(|error| prompt_error(error, action, interrupt_message));
     let ends_run = answer.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Interrupted(_)));
@@ -134,7 +132,6 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
 /// Discards what was typed or pasted before the question, so that it does not answer it.
 fn discard_input() {
     // Without a terminal, the prompt fails by itself.
-    #[cfg(unix)]
     let _ = rustix::termios::tcflush(rustix::stdio::stdin(), rustix::termios::QueueSelector::IFlush);
 }
 
@@ -176,7 +173,6 @@ fn end_line() {
 
 /// Handles signals during a prompt. If the prompt reads a Ctrl-C, it raises SIGINT and then fails. Any other
 /// signal, or a Ctrl-C before the prompt reads, ends the process with the terminal restored.
-#[cfg(unix)]
 mod guard {
     use std::io::Write as _;
     use std::sync::Arc;

@@ -196,7 +196,6 @@ fn passwords_have_their_length_and_alphabet() {
 }
 
 #[test]
-#[cfg(unix)]
 fn store_is_private_and_keeps_its_content() {
     let world = World::new();
     world.write("m.yml", "variables:\n- {name: a, type: password}\nx: ((b))\n");

@@ -160,15 +160,8 @@ fn header(kind: EntryType, mode: u32) -> Header {
 }
 
 /// Returns true if owner, group or others may execute the file.
-#[cfg(unix)]
 pub(crate) fn is_executable(metadata: &fs::Metadata) -> bool {
     std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 != 0
-}
-
-/// Returns true if owner, group or others may execute the file.
-#[cfg(not(unix))]
-pub(crate) fn is_executable(_metadata: &fs::Metadata) -> bool {
-    false
 }
 
 /// Lists the tree below `root` as inputs with relative paths, sorted by name. Symbolic links stay links.

@@ -28,9 +28,6 @@ pub enum NameError {
     /// The link target has `..` after a name. If that name is a link itself, `..` starts elsewhere.
     #[error("the path has '..' after a name, which may be a link")]
     Ambiguous,
-    /// The name is not UTF-8, on a system whose file names are Unicode.
-    #[error("the path is not UTF-8 text")]
-    NotText,
 }
 
 /// Returns the path of an entry relative to the archive's root; empty for the root itself (`./`).
@@ -100,20 +97,9 @@ fn components(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     name.split(|byte| *byte == b'/').filter(|component| !component.is_empty() && *component != b".")
 }
 
-#[cfg(unix)]
 fn os_path(bytes: &[u8]) -> Result<PathBuf, NameError> {
     use std::os::unix::ffi::OsStrExt;
     Ok(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
-}
-
-#[cfg(not(unix))]
-fn os_path(bytes: &[u8]) -> Result<PathBuf, NameError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| NameError::NotText)?;
-    // On Windows, `C:` and `\` make a name absolute, and `:` also names an alternate stream.
-    if text.contains([':', '\\']) {
-        return Err(NameError::Absolute);
-    }
-    Ok(PathBuf::from(text))
 }
 
 #[cfg(test)]

@@ -302,7 +302,6 @@ impl Drop for PartialTree {
 
 fn create_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
 }
@@ -438,7 +437,6 @@ impl<'a> UnpackedTree<'a> {
         // `create_new` never follows a link and never replaces a file.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&full_path).map_err(write_error)?;
         let hasher = (!self.options.algorithms.is_empty()).then(|| Hasher::new(self.options.algorithms));
@@ -601,25 +599,13 @@ impl<'a> UnpackedTree<'a> {
     }
 }
 
-#[cfg(unix)]
 fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-#[cfg(not(unix))]
-fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
 fn make_symlink(target: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, link)
-}
-
-#[cfg(not(unix))]
-fn make_symlink(_target: &Path, _link: &Path) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "symbolic links are unpacked on Unix only"))
 }
 
 /// Counts the bytes read from the archive file, and reports progress after each MiB.

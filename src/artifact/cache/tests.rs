@@ -165,7 +165,6 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
     fs::create_dir_all(&other).unwrap();
     fs::write(other.join("file"), "12345").unwrap();
     fs::write(root.join("packages/p-1.lock"), "").unwrap();
-    #[cfg(unix)]
     fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
     fs::create_dir_all(root.join("tmp/run")).unwrap();
 

@@ -15,7 +15,6 @@ use ureq::unversioned::transport::{
 };
 
 use super::InterruptCheck;
-#[cfg(unix)]
 use super::jumpbox::JumpboxSession;
 use super::proxy::{Proxies, ProxyCredentials, ProxyServer, Route};
 use super::socks5;
@@ -46,7 +45,6 @@ impl Stream for TcpStream {
     }
 }
 
-#[cfg(unix)]
 impl Stream for std::os::unix::net::UnixStream {
     fn set_timeouts(&self, read: Duration, write: Duration) -> io::Result<()> {
         self.set_read_timeout(Some(read))?;
@@ -68,7 +66,6 @@ struct Inner {
     proxies: Proxies,
     interrupt_check: InterruptCheck,
     /// The session with the jumpbox, opened for the first connection.
-    #[cfg(unix)]
     jumpbox: Mutex<Option<Arc<JumpboxSession>>>,
 }
 
@@ -83,7 +80,6 @@ impl ProxyDialer {
         ProxyDialer(Arc::new(Inner {
             proxies,
             interrupt_check,
-            #[cfg(unix)]
             jumpbox: Mutex::new(None),
         }))
     }
@@ -110,7 +106,6 @@ impl ProxyDialer {
                 })?;
                 Box::new(stream)
             }
-            #[cfg(unix)]
             Route::Ssh { server, private_key } => {
                 let hop = format!("the jumpbox {server}");
                 let interrupt_check = &self.0.interrupt_check;
@@ -127,13 +122,6 @@ impl ProxyDialer {
                 };
                 drop(session);
                 Box::new(jumpbox.connect(host, port, interrupt_check).map_err(|error| with_hop(error, &hop))?)
-            }
-            #[cfg(not(unix))]
-            Route::Ssh { .. } => {
-                return Err(io::Error::new(
-                    io::ErrorKind::PermissionDenied,
-                    "ssh+socks5:// works only on Unix",
-                ));
             }
         };
         stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;

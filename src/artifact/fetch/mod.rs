@@ -10,7 +10,6 @@ mod connection;
 mod document;
 mod download;
 mod image;
-#[cfg(unix)]
 mod jumpbox;
 mod proxy;
 mod redirect;
@@ -298,16 +297,10 @@ fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
     }
 }
 
-#[cfg(unix)]
 fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     matches!((file.metadata().map(id), fs::metadata(path).map(id)), (Ok(a), Ok(b)) if a == b)
-}
-
-#[cfg(not(unix))]
-fn is_same_file(_: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 #[cfg(test)]

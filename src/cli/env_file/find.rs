@@ -112,28 +112,16 @@ fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
 }
 
-#[cfg(unix)]
 fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
-#[cfg(not(unix))]
-fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
-    true
-}
-
 /// Returns true if this user, root, or the caller of `sudo` owns the file.
-#[cfg(unix)]
 fn is_ours(metadata: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let me = rustix::process::geteuid();
     let owner = metadata.uid();
     let caller = || env_vars::SUDO_UID.value().and_then(|uid| uid.to_str()?.parse().ok());
     owner == me.as_raw() || owner == 0 || (me.is_root() && Some(owner) == caller())
-}
-
-#[cfg(not(unix))]
-fn is_ours(_: &Metadata) -> bool {
-    true
 }

@@ -32,7 +32,6 @@ fn show_in_pager(text: &str) -> bool {
         .unwrap_or_else(|| DEFAULT_PAGER.map(str::to_owned).to_vec());
     let Some((program, arguments)) = words.split_first() else { return false };
     // Ctrl-C in the pager must not end this process, which would leave the pager without its terminal.
-    #[cfg(unix)]
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::new(AtomicBool::new(false)));
     let Ok(mut pager) = Command::new(program).args(arguments).stdin(Stdio::piped()).spawn() else {
         return false;
