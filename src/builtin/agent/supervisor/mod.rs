@@ -189,13 +189,13 @@ impl Supervisor {
             .iter()
             .map(|service| {
                 let mut entry = json!({"name": service.spec.name, "state": service.status()});
-                if let Phase::Up { process, detection_time } = service.phase {
-                    let seconds = detection_time.elapsed().as_secs();
+                if let Phase::Up { process, .. } = service.phase {
+                    let seconds = process.uptime().as_secs();
                     entry["uptime"] = json!({"secs": seconds});
                     if let Some((kb, ticks)) = proc::read_usage(process.pid) {
                         entry["mem"] = json!({"kb": kb, "percent": super::vitals::percent_of_memory(kb)});
-                        // This is the average since the start. A second has 100 clock ticks, so the unit is
-                        // percent.
+                        // This is the average since the start of the process. A second has 100 clock ticks,
+                        // so the unit is percent.
                         #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
                         let total = ticks as f64 / (seconds.max(1) as f64);
                         entry["cpu"] = json!({"total": total});

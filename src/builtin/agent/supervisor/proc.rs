@@ -2,6 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The number of clock ticks in a second, on all processors that Linux supports here.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// A process of a job. It differs from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +16,15 @@ pub(crate) struct SupervisedProcess {
     pub pid: i32,
     /// The start time, in clock ticks since boot.
     pub start_time: u64,
+}
+
+impl SupervisedProcess {
+    /// Returns the time since the start of the process, also if an earlier agent started it.
+    pub(super) fn uptime(self) -> Duration {
+        let boot_time = clock_gettime(ClockId::Boottime);
+        let since_boot = Duration::from_secs(boot_time.tv_sec.unsigned_abs());
+        since_boot.saturating_sub(Duration::from_secs(self.start_time / TICKS_PER_SECOND))
+    }
 }
 
 /// Returns the process in a pid file, if it runs.
@@ -75,6 +90,18 @@ mod tests {
         }
         child.wait().unwrap();
         assert_eq!(find(pid), None);
+    }
+
+    #[test]
+    fn uptime_begins_with_the_process() {
+        let own_process = find(i32::try_from(std::process::id()).unwrap()).unwrap();
+        assert!(own_process.uptime() < Duration::from_secs(3600));
+        let since_boot = fs::read_to_string("/proc/uptime").unwrap();
+        let since_boot: u64 = since_boot.split('.').next().unwrap().parse().unwrap();
+        // A hundred clock ticks are one second.
+        let later_process = SupervisedProcess { start_time: 100 * (since_boot / 2), ..own_process };
+        let expected = since_boot - since_boot / 2;
+        assert!(later_process.uptime().as_secs().abs_diff(expected) <= 2);
     }
 
     #[test]
