@@ -241,19 +241,20 @@ fn decompress<'a>(
         [0x1f, 0x8b, ..] => Ok((Box::new(MultiGzDecoder::new(raw)), Compression::Gzip)),
         _ if zstd::is_zstd(start) => {
             if !accepts_zstd {
-                return Err(not_supported_error("zstd"));
+                return Err(not_supported_error("zstd", accepts_zstd));
             }
             Ok((Box::new(zstd::ZstdReader::new(raw)), Compression::Zstd))
         }
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported_error("xz")),
-        [b'B', b'Z', b'h', ..] => Err(not_supported_error("bzip2")),
-        [b'P', b'K', 3, 4, ..] => Err(not_supported_error("zip")),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => Err(not_supported_error("xz", accepts_zstd)),
+        [b'B', b'Z', b'h', ..] => Err(not_supported_error("bzip2", accepts_zstd)),
+        [b'P', b'K', 3, 4, ..] => Err(not_supported_error("zip", accepts_zstd)),
         _ => Ok((Box::new(raw), Compression::None)),
     }
 }
 
-fn not_supported_error(format: &str) -> ArchiveError {
-    ArchiveError::NotAnArchive(format!("it is {format}, but only tar and gzip are supported"))
+fn not_supported_error(format: &str, accepts_zstd: bool) -> ArchiveError {
+    let accepted_formats = if accepts_zstd { "tar, gzip and zstd" } else { "tar and gzip" };
+    ArchiveError::NotAnArchive(format!("it is {format}, but only {accepted_formats} are supported"))
 }
 
 /// The directory that receives the tree until the archive is fully checked. Removed on drop unless renamed.
