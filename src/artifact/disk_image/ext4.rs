@@ -37,18 +37,22 @@ const MAX_INLINE_TARGET_BYTES: u64 = 59;
 /// The maximum length of a link's target in bytes (PATH_MAX of Linux).
 const MAX_TARGET_BYTES: u64 = 4096;
 
-/// Incompatible features.
-const RECOVER: u32 = 0x4;
-const IS_64_BIT: u32 = 0x80;
-/// The features that this module reads, or that have no effect on it: types in directories, extents, 64 bits,
+/// The incompatible feature of a file system whose journal was not written back.
+const FEATURE_RECOVER: u32 = 0x4;
+/// The incompatible feature of block numbers with 64 bits.
+const FEATURE_64_BIT: u32 = 0x80;
+/// The incompatible features that this module reads, or that have no effect on it: types in directories, extents, 64 bits,
 /// multiple mount protection, flexible block groups, attributes in inodes, a seed of checksums, large
 /// directories, names without case.
-const SUPPORTED_FEATURES: u32 = 0x2 | 0x40 | IS_64_BIT | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x20000;
+const SUPPORTED_FEATURES: u32 =
+    0x2 | 0x40 | FEATURE_64_BIT | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x20000;
 
-/// Flags of an inode.
-const IS_ENCRYPTED: u32 = 0x800;
-const HAS_EXTENTS: u32 = 0x8_0000;
-const INLINE_DATA: u32 = 0x1000_0000;
+/// The flag of an inode whose content is encrypted.
+const FLAG_ENCRYPTED: u32 = 0x800;
+/// The flag of an inode whose blocks are listed as extents.
+const FLAG_EXTENTS: u32 = 0x8_0000;
+/// The flag of an inode that contains its content itself.
+const FLAG_INLINE_DATA: u32 = 0x1000_0000;
 
 /// Returns true if a disk that begins with these bytes is an ext4 file system.
 pub(super) fn has_magic(disk: &[u8]) -> bool {
@@ -82,7 +86,7 @@ impl FileSystem {
 
     fn parse(block: &[u8], start: u64) -> Result<FileSystem, ArchiveError> {
         let (shift, features) = (le32(block, 0x18), le32(block, 0x60));
-        if features & RECOVER != 0 {
+        if features & FEATURE_RECOVER != 0 {
             return Err(ArchiveError::Disk {
                 problem: "its ext4 file system was not unmounted, so it is not complete".to_owned(),
                 hint: "stop the machine before you copy its disk, or use the image of a stemcell",
@@ -101,7 +105,7 @@ impl FileSystem {
             return Err(damaged_error("the size of its blocks is wrong"));
         }
         let block_bytes = 1024 << shift;
-        let has_wide_descriptors = features & IS_64_BIT != 0;
+        let has_wide_descriptors = features & FEATURE_64_BIT != 0;
         // Revision 0 has inodes of a fixed size.
         let inode_bytes = if le32(block, 0x4c) == 0 { 128 } else { u64::from(le16(block, 0x58)) };
         let file_system = FileSystem {
@@ -306,7 +310,7 @@ impl Ext4<'_> {
     }
 
     fn read_target(&mut self, link: &Inode) -> Result<Vec<u8>, ArchiveError> {
-        if link.bytes <= MAX_INLINE_TARGET_BYTES && link.flags & HAS_EXTENTS == 0 {
+        if link.bytes <= MAX_INLINE_TARGET_BYTES && link.flags & FLAG_EXTENTS == 0 {
             return Ok(link.block[..link.bytes as usize].to_owned());
         }
         if link.bytes > MAX_TARGET_BYTES {
@@ -325,7 +329,7 @@ impl Ext4<'_> {
     fn open_content(&mut self, inode: &Inode) -> Result<Content<'_>, ArchiveError> {
         let mut extents = Vec::new();
         if inode.bytes > 0 {
-            if inode.flags & (IS_ENCRYPTED | INLINE_DATA) != 0 || inode.flags & HAS_EXTENTS == 0 {
+            if inode.flags & (FLAG_ENCRYPTED | FLAG_INLINE_DATA) != 0 || inode.flags & FLAG_EXTENTS == 0 {
                 return Err(ArchiveError::Disk {
                     problem:
                         "its ext4 file system has files that are encrypted, in inodes or without extents"

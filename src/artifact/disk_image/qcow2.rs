@@ -19,13 +19,15 @@ const MAX_L1_BYTES: u64 = 32 << 20;
 /// The maximum number of clusters, and of tables L2, in memory.
 const MAX_CACHED_BLOCKS: usize = 16;
 
-/// Bits of the incompatible features.
-const CORRUPT: u64 = 1 << 1;
-const EXTERNAL_DATA: u64 = 1 << 2;
-const COMPRESSION_TYPE: u64 = 1 << 3;
+/// The incompatible feature of an image that QEMU found corrupt.
+const FEATURE_CORRUPT: u64 = 1 << 1;
+/// The incompatible feature of an image whose data are in another file.
+const FEATURE_EXTERNAL_DATA: u64 = 1 << 2;
+/// The incompatible feature of an image that names its compression in the header.
+const FEATURE_COMPRESSION_TYPE: u64 = 1 << 3;
 /// The features without an effect on reading: bit 0 says that counts of references may be wrong. An image
 /// with a compression type still has its number in the header.
-const IGNORED_FEATURES: u64 = 1 | COMPRESSION_TYPE;
+const IGNORED_FEATURES: u64 = 1 | FEATURE_COMPRESSION_TYPE;
 
 /// The bits of an entry with an offset in the file.
 const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
@@ -83,13 +85,13 @@ impl<R: Read + Seek> Qcow2<R> {
         let is_zlib = header_length <= 104 || header.get(104).is_none_or(|number| *number == 0);
         let problem = if be64(&header, 8) != 0 {
             "the disk needs another file, its backing file"
-        } else if features & EXTERNAL_DATA != 0 {
+        } else if features & FEATURE_EXTERNAL_DATA != 0 {
             "the disk has its data in another file"
         } else if be32(&header, 32) != 0 {
             "the disk is encrypted"
-        } else if features & COMPRESSION_TYPE != 0 && !is_zlib {
+        } else if features & FEATURE_COMPRESSION_TYPE != 0 && !is_zlib {
             "the disk is compressed with zstd"
-        } else if features & CORRUPT != 0 {
+        } else if features & FEATURE_CORRUPT != 0 {
             return Err(damaged_error("the disk is marked as corrupt"));
         } else if features & !IGNORED_FEATURES != 0 {
             "the disk has features of qcow2 that monopile does not know"
