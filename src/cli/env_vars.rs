@@ -141,7 +141,7 @@ pub(super) static CALLS: Directory = Directory {
 pub(super) static TRUST: Directory = Directory { name: "trust", content: "The env files that were allowed" };
 pub(super) static CPI_CHECK: Directory =
     Directory { name: "cpi-check", content: "The resources that an interrupted cpi check left" };
-/// The engine derives these directories from the base directory.
+// The engine derives these directories from the base directory.
 static LOCAL: Directory = Directory { name: "local", content: "VMs and disks of the local CPI" };
 static QEMU: Directory = Directory { name: "qemu", content: "VMs and disks of the qemu CPI" };
 

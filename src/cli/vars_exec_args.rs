@@ -66,7 +66,7 @@ pub(super) fn program(words: Vec<String>, directory: Option<&Path>) -> Option<Va
     let mut words = words.into_iter();
     let name = words.next().filter(|name| !name.is_empty())?;
     let name = paths::expand(Path::new(&name), paths::home().as_deref());
-    // A name without a slash is searched in PATH.
+    // A name without a slash is looked up in PATH.
     let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');
     let program = match directory {
         // Without the `.` of `./tool`.

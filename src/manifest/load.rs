@@ -48,9 +48,10 @@ pub struct LoadedManifest {
     pub cloud_config: Option<CloudConfig>,
     /// The redactor, which knows all secrets of the manifest.
     pub(crate) redactor: Redactor,
-    /// Notes for the operator: a created vars store, regenerated values.
+    /// Notes for the operator, such as those about a created vars store or regenerated values.
     pub notes: Vec<String>,
-    /// Warnings for the operator: certificates that expire soon.
+    /// Warnings for the operator, such as those about certificates that expire soon, secrets that are public,
+    /// and unused variables.
     pub warnings: Vec<String>,
     /// The path of the vars store in use.
     pub vars_store: Option<PathBuf>,
@@ -326,7 +327,8 @@ struct PartialInputs {
     cpi_config: Option<Node>,
     cloud_config: Option<CloudConfig>,
     notes: Vec<String>,
-    /// Warnings about variables on the command line that nothing uses, and references that are not closed.
+    /// Warnings about the inputs themselves, such as those about variables on the command line that nothing
+    /// uses. Those about values are added when everything is loaded.
     warnings: Vec<String>,
     values: Vec<VariableValue>,
     /// The names of the variables whose values were generated.

@@ -15,7 +15,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Sections that every manifest has, but no vars store and no state.
 pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
 
-/// Keys that every state has, with values that no operator chooses. One of them alone may be a variable.
+/// Keys that every state has. A vars store may have a variable with one of these names, but not both.
 const STATE_KEYS: [&str; 2] = ["director_id", "installation_id"];
 
 /// Returns the first key of a state if a mapping has all of them. `has_key` tells whether it has a key.

@@ -81,7 +81,7 @@ enum ExecutionEnd {
 
 impl VarsProgram {
     /// Creates a program that runs in `directory`, or else in the working directory. A relative path is
-    /// resolved by the caller; a plain name is searched in `PATH`.
+    /// resolved by the caller; a plain name is looked up in `PATH`.
     pub fn new(program: impl Into<PathBuf>, arguments: Vec<String>, directory: Option<PathBuf>) -> Self {
         VarsProgram { program: program.into(), arguments, directory, output: Arc::default() }
     }

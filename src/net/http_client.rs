@@ -2,7 +2,8 @@
 //! [`INTERRUPT_CHECK_INTERVAL`] of a signal.
 //!
 //! The connections of ureq itself block in system calls that a signal does not end. The connections of this
-//! module resolve and connect on a separate thread, and read and write in slices.
+//! module resolve and connect on a separate thread. Each of their reads and writes waits for at most
+//! [`INTERRUPT_CHECK_INTERVAL`].
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -78,7 +79,7 @@ pub fn dial(
         let remaining_timeout = timeout.saturating_sub(start.elapsed());
         match receiver.recv_timeout(remaining_timeout.min(INTERRUPT_CHECK_INTERVAL)) {
             Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut => return Err(timeout_error()),
-            Ok(receiver) => return receiver,
+            Ok(connect_result) => return connect_result,
             Err(RecvTimeoutError::Timeout) if is_interrupted() => return Err(interrupted_error()),
             Err(RecvTimeoutError::Timeout) if start.elapsed() < timeout => {}
             Err(RecvTimeoutError::Timeout) => return Err(timeout_error()),

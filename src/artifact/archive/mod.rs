@@ -132,10 +132,13 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// The bits of [`Attributes::mode`] with the type, and their values.
+    /// The bits of [`Attributes::mode`] with the type.
     const TYPE: u32 = 0o170_000;
+    /// The type of a regular file.
     const FILE: u32 = 0o100_000;
+    /// The type of a directory.
     const DIRECTORY: u32 = 0o040_000;
+    /// The type of a symbolic link.
     const SYMLINK: u32 = 0o120_000;
     /// The bits without the type.
     const PERMISSIONS: u32 = 0o7777;

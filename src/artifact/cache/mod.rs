@@ -52,7 +52,7 @@ impl Cache {
             .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))
             .map_err(|error| error.with_owner_hint(root, "--cache-dir DIR"))?;
         let lock = open_lock(root)?;
-        // On a file system without locks, pruning fails and the cache works without one.
+        // On a file system without locks, pruning fails and the cache works without a lock.
         let lock = lock.lock_shared().is_ok().then_some(lock);
         Ok(Cache { root: root.to_owned(), _lock: lock })
     }

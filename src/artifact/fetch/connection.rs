@@ -77,16 +77,12 @@ impl fmt::Debug for ProxyDialer {
 
 impl ProxyDialer {
     pub(super) fn new(proxies: Proxies, interrupt_check: InterruptCheck) -> Self {
-        ProxyDialer(Arc::new(Inner {
-            proxies,
-            interrupt_check,
-            jumpbox: Mutex::new(None),
-        }))
+        ProxyDialer(Arc::new(Inner { proxies, interrupt_check, jumpbox: Mutex::new(None) }))
     }
 
-    /// Opens a connection to `host` with timeouts of [`INTERRUPT_CHECK_INTERVAL`]. Each hop on the way may
-    /// take `timeout`, and with a jumpbox [`CONNECT_TIMEOUT`](super::super::limits::CONNECT_TIMEOUT). An
-    /// error of kind `PermissionDenied` is permanent.
+    /// Opens a connection to `host`, whose reads and writes time out after [`INTERRUPT_CHECK_INTERVAL`].
+    /// Each hop on the way may take `timeout` to connect, and with a jumpbox [`CONNECT_TIMEOUT`]. An error of
+    /// kind `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         let is_interrupted = || (self.0.interrupt_check)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {
@@ -381,8 +377,8 @@ impl Transport for ProxyConnection {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
-        // If data keeps arriving, `TimeLimitedStream` never waits for a whole slice and never checks for
-        // signals.
+        // If data keeps arriving, `TimeLimitedStream` never waits for `INTERRUPT_CHECK_INTERVAL` and never
+        // checks for signals.
         if self.last_interrupt_check.elapsed() >= INTERRUPT_CHECK_INTERVAL {
             self.last_interrupt_check = Instant::now();
             if (self.interrupt_check)().is_err() {

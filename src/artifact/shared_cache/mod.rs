@@ -104,7 +104,7 @@ struct Remote {
     has_warned_of_entry: AtomicBool,
     /// The time that searches for packages have taken, over all threads.
     search_duration: Mutex<Duration>,
-    /// The packages that were searched, by the object with their signed digest.
+    /// The results of all searches for packages, by the object with the signed digest of the package.
     packages: Mutex<HashMap<String, Option<SharedPackage>>>,
     /// Started for the first upload.
     upload_queue: Mutex<Option<UploadQueue>>,
@@ -196,7 +196,7 @@ impl SharedCache {
         remote.copy(&download_object(expected), expected, None, write)
     }
 
-    /// Searches a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no trusted
+    /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no trusted
     /// key has signed it.
     pub fn find_package(&self, name: &PackageName<'_>) -> Option<SharedPackage> {
         let remote = self.0.remote.as_ref()?;

@@ -38,7 +38,7 @@ pub(super) struct Match {
     pub(super) is_precaution: bool,
 }
 
-/// The secrets in the spellings in which they are searched.
+/// The secrets in the spellings that texts are searched for.
 #[derive(Default)]
 pub(super) struct Spellings {
     /// Secrets as they are, and all spellings of short ones.

@@ -276,8 +276,8 @@ impl<'t> DecodedView<'t> {
     }
 
     /// Decodes a run without its first `alignment` characters. Returns the texts of at least `min_bytes`
-    /// bytes in it that are valid UTF-8, each with its position in the bytes of the run, and the number of
-    /// these bytes.
+    /// bytes in it that are valid UTF-8, each with its position in the decoded bytes, and the number of
+    /// all decoded bytes.
     pub(super) fn decode_run(
         &self,
         base64_run: &Base64Run,

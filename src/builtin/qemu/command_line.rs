@@ -14,8 +14,11 @@ use crate::cpi::cid::Cid;
 
 /// The image that all VMs of a stemcell share.
 pub(super) const BASE: &str = "base.qcow2";
+/// The root disk of a VM.
 pub(super) const ROOT: &str = "root.qcow2";
+/// The ephemeral disk of a VM.
 pub(super) const EPHEMERAL: &str = "ephemeral.qcow2";
+/// The config drive of a VM.
 pub(super) const CONFIG: &str = "config.img";
 /// The device of the ephemeral disk in the VM: disks are numbered by their slots on the bus.
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";

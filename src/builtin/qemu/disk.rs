@@ -192,7 +192,7 @@ pub(super) fn node(disk: &Cid) -> Value {
     command_line::node(&node_name(disk), "qcow2", &path, false)
 }
 
-/// Returns the name of that image in QEMU, which has at most 31 characters.
+/// Returns the name of a disk's image in QEMU, which has at most 31 characters.
 pub(super) fn node_name(disk: &Cid) -> String {
     format!("disk-{}", serial(disk))
 }

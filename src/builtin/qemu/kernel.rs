@@ -38,7 +38,8 @@ pub(super) struct KernelStart {
 }
 
 impl KernelFiles {
-    /// Opens the files of the configuration. Fails if it names no kernel, or a file that is none.
+    /// Opens the files of the configuration. Fails if it names no kernel, or a file that is not a
+    /// kernel.
     pub(super) fn open(config: &Config) -> CpiResult<KernelFiles> {
         let path = config.kernel.as_deref().ok_or_else(|| {
             CpiFailure::new(

@@ -42,7 +42,8 @@ pub(super) struct StartPrograms<'a> {
     pub arguments: &'a [String],
 }
 
-/// Starts QEMU in the VM's directory, waits until it answers, and records it.
+/// Starts QEMU in the VM's directory, records its process, and waits until it answers. The record comes first,
+/// so that a later call finds the process if this one is killed while it waits.
 pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()> {
     let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))

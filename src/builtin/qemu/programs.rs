@@ -8,14 +8,17 @@ use std::time::Duration;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::programs::{find, run};
 
-/// The directories that are searched.
+/// The directories in which programs are looked up.
 const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The only architecture of VMs: that of the program `qemu-system-x86_64`.
 pub(super) const ARCHITECTURE: &str = "x86_64";
+/// The program that runs a VM.
 const SYSTEM: &str = "qemu-system-x86_64";
+/// The program that makes images of disks.
 const IMAGE: &str = "qemu-img";
 /// The oldest version that accepts JSON in the option `-device`.
 const OLDEST_VERSION: (u32, u32) = (6, 2);
+/// The time that the program has to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// QEMU's programs.

@@ -33,7 +33,7 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
 }
 
 /// Remembers that the operator trusts this file with its current content. Fails if its manifest does not
-/// exist, because what the file makes run is not known then.
+/// exist, because the programs that the file starts are unknown then.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
         return Err(bare_missing_error("manifest", manifest)
@@ -130,9 +130,9 @@ pub(super) fn description(file: &EnvFile) -> String {
             lines.push(format!("  {verb} {more} more"));
         }
     };
-    let variables = file.content.env_file_variables.vars_exec.iter();
+    let vars_programs = file.content.env_file_variables.vars_exec.iter();
     let mut runs: BTreeSet<String> =
-        variables.map(|program| format!("`{}` for variables", program.command_line())).collect();
+        vars_programs.map(|program| format!("`{}` for variables", program.command_line())).collect();
     runs.extend(option_programs(file));
     let mut reads = files(file);
     let mut contacted_hosts = BTreeSet::new();

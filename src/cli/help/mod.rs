@@ -372,8 +372,8 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     })
 }
 
-/// Returns a command without commands of its own, or a page, and the further word of `monopile help` after
-/// it. Other words that name no command are errors of the command line.
+/// Returns `NAME WORD` if `further` has a word after a command or page that takes none, such as `status x` of
+/// `monopile help status x`. Other words that name no command are errors of the command line.
 fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
     let mut command = command;
     for word in further {

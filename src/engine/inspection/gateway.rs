@@ -8,6 +8,7 @@ use base::{Error, Result};
 
 /// The host name of the VM in the configuration, in `known_hosts`, and on the command line of ssh.
 pub(super) const VM: &str = "monopile-vm";
+/// The host name of the jumpbox there.
 const GATEWAY: &str = "monopile-gateway";
 
 /// The way to the VM's sshd.

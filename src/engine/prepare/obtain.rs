@@ -139,7 +139,7 @@ fn unpack_release(
     unpack(&title, &directory, stage, |stage| release::open(source, expected_digest, &directory, stage))
 }
 
-/// The artifacts that [`all`] obtains.
+/// The artifacts that [`obtain_all`] obtains.
 pub(crate) struct ArtifactRefs<'m> {
     pub(crate) stemcell: &'m ArtifactRef,
     pub(crate) releases: &'m [ReleaseRef],

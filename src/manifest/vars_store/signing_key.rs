@@ -21,12 +21,16 @@ pub enum SigningKey {
     Ed25519(Box<Ed25519KeyPair>),
 }
 
-/// The OID of the signature algorithm sha256WithRSAEncryption. The other constants are OIDs of signature
-/// algorithms as well.
+// The OIDs of the signature algorithms.
+/// RSA with SHA-256 (sha256WithRSAEncryption).
 const SHA256_WITH_RSA: &[u64] = &[1, 2, 840, 113549, 1, 1, 11];
+/// ECDSA with SHA-256 (ecdsa-with-SHA256).
 const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10045, 4, 3, 2];
+/// ECDSA with SHA-384 (ecdsa-with-SHA384).
 const ECDSA_WITH_SHA384: &[u64] = &[1, 2, 840, 10045, 4, 3, 3];
+/// ECDSA with SHA-512 (ecdsa-with-SHA512).
 const ECDSA_WITH_SHA512: &[u64] = &[1, 2, 840, 10045, 4, 3, 4];
+/// Ed25519 (id-Ed25519).
 const ED25519: &[u64] = &[1, 3, 101, 112];
 
 impl SigningKey {

@@ -11,11 +11,16 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::Port;
 use net::listener::{self, ANOTHER_ADDRESS};
 
-/// The addresses of the network, which are QEMU's defaults.
+// The addresses of the network are QEMU's defaults.
+/// The range of the network's addresses.
 const SUBNET: &str = "10.0.2.0/24";
+/// The address of the VM.
 pub(super) const GUEST: &str = "10.0.2.15";
+/// The mask of [`SUBNET`].
 pub(super) const NETMASK: &str = "255.255.255.0";
+/// The address of the router, which is QEMU.
 pub(super) const GATEWAY: &str = "10.0.2.2";
+/// The address of the name server, which is QEMU.
 pub(super) const DNS: &str = "10.0.2.3";
 
 /// The user-mode network of a VM, as its record keeps it.

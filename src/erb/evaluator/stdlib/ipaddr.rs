@@ -11,9 +11,11 @@ use crate::evaluator::eval::{Args, EvalResult, Flow, Interpreter};
 use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{Class, Data, Object, Value};
 
-/// The classes of the exceptions.
+/// The exception of Ruby for a text that is not an address.
 const INVALID_ADDRESS: &str = "IPAddr::InvalidAddressError";
+/// The exception of Ruby for a prefix or mask that a network cannot have.
 const INVALID_PREFIX: &str = "IPAddr::InvalidPrefixError";
+/// The exception of Ruby for addresses of different versions.
 const WRONG_FAMILY: &str = "IPAddr::AddressFamilyError";
 /// The prefix of IPv4-mapped IPv6 addresses (`::ffff:0:0`).
 const V4_MAPPED_PREFIX: u128 = 0xffff << 32;

@@ -99,7 +99,9 @@ fn nanos_of(value: &Value) -> Option<i128> {
                 fraction *= 2.0;
                 shift += 1;
             }
-            // Ten to the ninth has nine factors of two.
+            // The fraction is a whole number divided by a power of two. A second has ten to the ninth
+            // nanoseconds, which can be halved nine times. If the power is higher, the time is no whole number
+            // of nanoseconds.
             if fraction.fract() != 0.0 {
                 return None;
             }

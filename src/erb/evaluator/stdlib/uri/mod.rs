@@ -12,8 +12,9 @@ use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::methods::dump;
 use crate::evaluator::value::{Data, Object, Value};
 
-/// The classes of the exceptions.
+/// The exception of Ruby for a text that is not a URI.
 const INVALID_URI: &str = "URI::InvalidURIError";
+/// The exception of Ruby for a part that a URI cannot have.
 const INVALID_PART: &str = "URI::InvalidComponentError";
 
 /// The class of a URI.
@@ -239,7 +240,7 @@ fn parse_uri(interpreter: &mut Interpreter, text: &str) -> EvalResult<Uri> {
         return Err(interpreter.unsupported_error(format!("a URI with the scheme '{scheme}'")));
     }
     if uri.has_bad_query {
-        return Err(interpreter.unsupported_error("a query with an escape that is none"));
+        return Err(interpreter.unsupported_error("a query with an invalid escape"));
     }
     if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
         return Err(interpreter.ruby_error(INVALID_URI, "bad LDAP URL"));
@@ -577,7 +578,7 @@ fn set_part(interpreter: &mut Interpreter, uri: &mut Uri, part: &str, value: &Va
             return Err(interpreter.ruby_error(INVALID_URI, "query conflicts with opaque"));
         }
         ("query", Some(text)) if grammar::has_bad_escape(&text) => {
-            return Err(interpreter.unsupported_error("a query with an escape that is none"));
+            return Err(interpreter.unsupported_error("a query with an invalid escape"));
         }
         ("query", text) => uri.query = text.map(|text| grammar::escape(&text, true)),
         ("fragment", text) => uri.fragment = text.map(|text| grammar::escape(&text, false)),
