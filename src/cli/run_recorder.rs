@@ -150,8 +150,8 @@ impl RunRecorder {
         {
             fail(last, progress.is_applied);
         }
-        let steps_left = progress.planned_step_count.saturating_sub(steps.len());
-        Some(RunReport { steps, steps_left, stages, state })
+        let unstarted_step_count = progress.planned_step_count.saturating_sub(steps.len());
+        Some(RunReport { steps, unstarted_step_count, stages, state })
     }
 
     /// Returns true if the run has started a step of its plan.

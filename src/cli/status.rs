@@ -198,10 +198,10 @@ fn json_line(status: &Status) -> Result<String> {
 /// need attention.
 fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
-    let mut facts = vec![("VM", vm(status)), ("Agent", agent(status))];
+    let mut labelled_values = vec![("VM", vm(status)), ("Agent", agent(status))];
     if let Some(recorded_run) = status.run_in_progress() {
         let RunRecord { command, started_at, pid, .. } = &recorded_run.record;
-        facts.insert(0, ("In progress", format!("`{command}` since {started_at} (pid {pid})")));
+        labelled_values.insert(0, ("In progress", format!("`{command}` since {started_at} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
         let stop_note = status
@@ -209,7 +209,7 @@ fn status_text(session: &Session, status: &Status) -> String {
             .map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started_at));
         let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
-        facts.push((
+        labelled_values.push((
             "Jobs",
             match status.jobs.as_slice() {
                 [] => "none deployed".to_owned(),
@@ -219,37 +219,39 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     let unfinished_reason = status.record.not_deployed_because.filter(|_| status.run_in_progress().is_none());
     if let Some(reason) = unfinished_reason {
-        facts.push(("Deployed", format!("no: {reason}")));
+        labelled_values.push(("Deployed", format!("no: {reason}")));
     }
-    facts.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
+    labelled_values.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
     let record = &status.record;
     for CpiStatus { name, version, release, api_version } in &status.cpis {
         let mut parts = vec![name.clone().unwrap_or_else(|| "default".to_owned())];
         parts.push(describe_versions(version.as_deref(), release.as_deref()));
         parts.push(format!("API\u{a0}version\u{a0}{api_version}"));
         parts.retain(|part| !part.is_empty());
-        facts.push(("CPI", parts.join("  ")));
+        labelled_values.push(("CPI", parts.join("  ")));
     }
     for stemcell in record.stemcells.iter().filter(|stemcell| stemcell.in_use) {
         let cpi = cpi_note(stemcell.cpi.as_deref());
-        facts.push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));
+        labelled_values
+            .push(("Stemcell", format!("{}/{}  {}{cpi}", stemcell.name, stemcell.version, stemcell.cid)));
     }
     if !record.releases.is_empty() {
-        facts.push(("Releases", record.releases.join(", ")));
+        labelled_values.push(("Releases", record.releases.join(", ")));
     }
-    facts.push(("State", record.state.clone()));
+    labelled_values.push(("State", record.state.clone()));
     for call in &record.open_calls {
-        facts.push(("Open call", super::state::open_call(call)));
+        labelled_values.push(("Open call", super::state::open_call(call)));
     }
     for group in SuspectGroup::all(&record.suspects) {
         let text = format!("may have created {}; see `monopile state show MANIFEST`", group.in_short());
-        facts.push(("Failed call", session.complete_commands(&text)));
+        labelled_values.push(("Failed call", session.complete_commands(&text)));
     }
-    facts.extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
+    labelled_values
+        .extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
     for undeleted in &record.undeleted {
-        facts.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.reason)));
+        labelled_values.push(("To be deleted", format!("{}: {}", undeleted.resource, undeleted.reason)));
     }
-    let mut sections = vec![layout.facts(&facts)];
+    let mut sections = vec![layout.labelled_values(&labelled_values)];
     let shows_hints = session.globals.verbose > 0;
     // A program or --verbose gets everything; the screen has what may need attention.
     let shows_all = shows_hints || layout.is_for_programs();

@@ -53,14 +53,16 @@ impl Layout {
     }
 
     /// Formats labelled values, one per line.
-    pub(super) fn facts(&self, facts: &[(&str, String)]) -> String {
+    pub(super) fn labelled_values(&self, labelled_values: &[(&str, String)]) -> String {
         let cells: Vec<(&str, Vec<String>)> =
-            facts.iter().map(|(label, value)| (*label, self.cell(value))).collect();
+            labelled_values.iter().map(|(label, value)| (*label, self.cell(value))).collect();
         match self.form {
             Form::Tabs => {
                 cells.iter().map(|(label, lines)| format!("{label}\t{}\n", lines.join(", "))).collect()
             }
-            Form::Columns(limit) => label_lines(&cells, indent(facts.iter().map(|(label, _)| *label)), limit),
+            Form::Columns(limit) => {
+                label_lines(&cells, indent(labelled_values.iter().map(|(label, _)| *label)), limit)
+            }
         }
     }
 
@@ -347,7 +349,7 @@ mod tests {
     fn pipe_gets_a_row_per_line() {
         let pipe = Layout::new(None, Redactor::default());
         assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
-        assert_eq!(pipe.facts(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
+        assert_eq!(pipe.labelled_values(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
         let mut disks = Table::for_kind("disk", ["CID", "Size"]);
         disks.row(["d-1".to_owned(), "1 MiB".to_owned()]);
         assert_eq!(disks.print(&pipe), "disk\td-1\t1 MiB\n");
@@ -365,9 +367,10 @@ mod tests {
 
     #[test]
     fn labelled_values_wrap_beside_their_labels() {
-        let facts = [("VM", "vm-1  there".to_owned()), ("Agent", "answers at some address".to_owned())];
+        let labelled_values =
+            [("VM", "vm-1  there".to_owned()), ("Agent", "answers at some address".to_owned())];
         assert_eq!(
-            on_terminal(22).facts(&facts),
+            on_terminal(22).labelled_values(&labelled_values),
             "VM     vm-1  there\nAgent  answers at some\n       address\n"
         );
     }

@@ -55,28 +55,28 @@ impl NativeRenderer {
         let mut hasher = DefaultHasher::new();
         source.hash(&mut hasher);
         let key = (hasher.finish(), source.len());
-        if let Some(template) = self.templates.lock().get(&key) {
-            return Arc::clone(template);
+        if let Some(outcome) = self.templates.lock().get(&key) {
+            return Arc::clone(outcome);
         }
-        let template = Arc::new(parse::parse(source).map(Arc::new));
+        let outcome = Arc::new(parse::parse(source).map(Arc::new));
         let mut cache = self.templates.lock();
         if cache.len() < MAX_CACHED_TEMPLATES {
-            cache.insert(key, Arc::clone(&template));
+            cache.insert(key, Arc::clone(&outcome));
         }
-        template
+        outcome
     }
 
     /// Parses and evaluates a template on the current thread.
     fn render_on_this_thread(
         &self,
-        name: &str,
+        template_name: &str,
         source: &str,
         context: &Context,
     ) -> Result<Vec<u8>, RenderError> {
-        let template = name.to_owned();
+        let template = template_name.to_owned();
         match &*self.parse_or_reuse(source) {
             Ok(parsed_template) => {
-                eval::run(name, parsed_template, context, self.limits, self.signal_check.clone())
+                eval::run(template_name, parsed_template, context, self.limits, self.signal_check.clone())
             }
             Err(ParseError::Syntax { line, message }) => {
                 Err(RenderError::Template(Box::new(TemplateError {

@@ -394,7 +394,7 @@ impl PartialInputs {
         let mbus = MbusOutline::of(&self.root);
         let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
-        resolver.take_satisfied_definitions(&mut self.root)?;
+        resolver.remove_satisfied_definitions(&mut self.root)?;
         resolver.interpolate(&mut self.root)?;
         if let Some(path) = &inputs.cpi_config {
             resolver.interpolate(self.cpi_config.insert(read_config(path, CPI_CONFIG)?))?;

@@ -172,7 +172,7 @@ fn redact_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWo
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
 fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunReport {
-    let RunReport { steps, steps_left, stages, state } = report;
+    let RunReport { steps, unstarted_step_count, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
         description: redact(&step.description),
         words: redact_words(&step.words, redact),
@@ -184,7 +184,7 @@ fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunR
     let stage = |stage: &FinishedStage| FinishedStage { name: redact(&stage.name), ..stage.clone() };
     RunReport {
         steps: steps.iter().map(step).collect(),
-        steps_left: *steps_left,
+        unstarted_step_count: *unstarted_step_count,
         stages: stages.iter().map(stage).collect(),
         state: state.clone(),
     }

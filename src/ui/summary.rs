@@ -59,7 +59,7 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
         };
         (line, 5)
     });
-    let not_started = match report.steps_left {
+    let not_started = match report.unstarted_step_count {
         0 => None,
         1 => Some("  1 more step was not started".to_owned()),
         count => Some(format!("  {count} more steps were not started")),
@@ -172,7 +172,7 @@ mod tests {
                     ..step("Attach disk disk-1", "Attached disk disk-1", "the VM is new", true)
                 },
             ],
-            steps_left: 2,
+            unstarted_step_count: 2,
             stages,
             state: Some("/env/state.json".into()),
         };

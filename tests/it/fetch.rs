@@ -14,7 +14,7 @@ use crate::support::{Run, World};
 
 /// An environment whose manifest names a job that its release lacks. A run fetches and inspects all
 /// artifacts, and then stops.
-pub(crate) struct Fetching {
+pub(crate) struct FetchEnvironment {
     pub world: World,
     /// The first three numbers of the network.
     subnet: String,
@@ -22,14 +22,14 @@ pub(crate) struct Fetching {
     pub stemcell: Vec<u8>,
 }
 
-impl Fetching {
+impl FetchEnvironment {
     pub(crate) fn new() -> Self {
         Self::with_release(&ReleaseTarball::new("x", "1").job(JobTarball::new("there")))
     }
 
     fn with_release(release: &ReleaseTarball) -> Self {
         let stemcell = StemcellTarball { image: Some(b"image".to_vec()), ..StemcellTarball::default() };
-        Fetching {
+        FetchEnvironment {
             world: World::new(),
             subnet: subnet(),
             release: release.build(),
@@ -88,7 +88,7 @@ impl Fetching {
 
 #[test]
 fn artifacts_are_downloaded_in_parallel_and_cached() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     // The server answers only after both files were requested.
     let request_count = AtomicUsize::new(0);
@@ -102,11 +102,11 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     let run = fetching.run_and_fetch_all(fetching.command(&["--json"]));
     let stage_starts: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
-    let id = |name: &str| {
+    let parent = |name: &str| {
         stage_starts.iter().find(|event| event["name"] == name).map(|event| event["parent"].clone())
     };
-    assert!(id("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{stage_starts:?}");
-    assert!(id("Downloading the stemcell").is_some(), "{stage_starts:?}");
+    assert!(parent("Downloading release 'x'").is_some_and(|parent| !parent.is_null()), "{stage_starts:?}");
+    assert!(parent("Downloading the stemcell").is_some(), "{stage_starts:?}");
     assert_eq!(server.requests().len(), 2);
 
     let second_run = fetching.run_and_fetch_all(fetching.command(&[]));
@@ -120,7 +120,7 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
 
 #[test]
 fn stemcell_is_unpacked_while_it_is_downloaded() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let release = format!("file://{}", fetching.world.write("x.tgz", &fetching.release).display());
     let release_sha1 = sha1(&fetching.release);
     let server = Server::for_file(&fetching.stemcell);
@@ -153,7 +153,7 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
 
 #[test]
 fn http_errors_and_digest_errors_differ() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
     fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
     let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
@@ -179,7 +179,7 @@ fn http_errors_and_digest_errors_differ() {
 
 #[test]
 fn credentials_are_never_shown() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     for status in ["403 Forbidden", "200 OK"] {
         let server = Server::start(move |_, _| answer(status, &[], b"no tarball"));
         let url = format!("http://user:pa%73sword@localhost:{}/x.tgz?sig=t0ken", server.port());
@@ -203,7 +203,7 @@ fn credentials_are_never_shown() {
 fn killed_download_is_resumed() {
     let mut release = ReleaseTarball::new("x", "1").job(JobTarball::new("there"));
     release = release.job(JobTarball::new("big").template("t", "t", &"line\n".repeat(2_000_000)));
-    let fetching = Fetching::with_release(&release);
+    let fetching = FetchEnvironment::with_release(&release);
     let content = fetching.release.clone();
     let half = content.len() / 2;
     // The first answer stops half way and does not end.
@@ -267,7 +267,7 @@ fn start_slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std:
 
 #[test]
 fn two_processes_download_a_file_once() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let release = fetching.release.clone();
     let server = Server::start(move |request, _| {
         std::thread::sleep(Duration::from_millis(700));
@@ -285,7 +285,7 @@ fn two_processes_download_a_file_once() {
 
 #[test]
 fn https_trusts_only_system_authorities() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let release = fetching.release.clone();
     let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
     fetching.write_manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
@@ -306,7 +306,7 @@ fn https_trusts_only_system_authorities() {
 
 #[test]
 fn redirect_from_https_to_http_needs_a_digest() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let plain = Server::for_file(&fetching.stemcell);
     let target = plain.url("/stemcell.tgz");
     let (server, certificate) =
@@ -333,7 +333,7 @@ fn redirect_from_https_to_http_needs_a_digest() {
 
 #[test]
 fn proxy_variables_are_honoured() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = Server::for_file(&fetching.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     fetching.write_manifest(&url, &sha1(&fetching.release));
@@ -420,7 +420,7 @@ impl Drop for Sshd {
 
 #[test]
 fn downloads_go_through_a_jumpbox() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let sshd = Sshd::start(&fetching.world);
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     let server = Server::start(move |request, _| {
@@ -601,7 +601,7 @@ fn system_authorities_are_loaded_only_for_downloads() {
 
 #[test]
 fn failed_download_stops_the_others() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = Server::start(|_, _| {
         std::thread::sleep(Duration::from_millis(500));
         answer("404 Not Found", &[], b"")
@@ -618,7 +618,7 @@ fn failed_download_stops_the_others() {
 
 #[test]
 fn all_failed_downloads_are_reported() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     // The stemcell fails a little later than the release.
     let server = Server::start(|request, _| {
         let pause_ms = if request.path() == "/s.tgz" { 500 } else { 0 };

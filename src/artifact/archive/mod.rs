@@ -167,7 +167,7 @@ pub struct UnpackedArchive {
     pub digest: Digest,
     /// Digests of the files written, by path in the archive. Empty unless [`Options::algorithms`] asks for
     /// them.
-    pub files: BTreeMap<PathBuf, Digest>,
+    pub file_digests: BTreeMap<PathBuf, Digest>,
     /// Attributes of everything written, by path in the archive; those of the root at the empty path. Empty
     /// unless [`Options::returns_attributes`] asks for them.
     pub attributes: BTreeMap<PathBuf, Attributes>,

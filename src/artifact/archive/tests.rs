@@ -159,8 +159,8 @@ fn unpacks_ordinary_archives_unchanged() {
             .unwrap();
         let out = scratch.dest();
         assert_eq!(content.digest.to_string(), sha256(&archive));
-        assert_eq!(content.files[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
-        assert_eq!(content.files[Path::new("hard")], content.files[Path::new("bin/ctl")]);
+        assert_eq!(content.file_digests[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
+        assert_eq!(content.file_digests[Path::new("hard")], content.file_digests[Path::new("bin/ctl")]);
         assert_eq!(mode(&out.join("bin/ctl")), 0o755);
         assert_eq!(mode(&out.join("setuid")), 0o755);
         assert_eq!(mode(&out.join("secret")), 0o600);

@@ -149,10 +149,10 @@ fn unpack_input(
             reported_bytes: 0,
         };
         let mut tree = UnpackedTree::new(&partial_tree.path, options);
-        tree.unpack(reader, packed_bytes).map(|entries| (entries, tree.digests, tree.attributes))
+        tree.unpack(reader, packed_bytes).map(|entries| (entries, tree.file_digests, tree.attributes))
     };
     let (mut rest, hasher) = input.stop();
-    let (entries, files, attributes) = match outcome {
+    let (entries, file_digests, attributes) = match outcome {
         Ok(content) => content,
         Err(error) => return Err(unpack_error(error, &mut rest, hasher, source_name, expected)),
     };
@@ -161,7 +161,7 @@ fn unpack_input(
         expected.check_with_hint(&digest, source_name)?;
     }
     partial_tree.rename_to(dest)?;
-    Ok(UnpackedArchive { digest, files, attributes, entries })
+    Ok(UnpackedArchive { digest, file_digests, attributes, entries })
 }
 
 /// Unpacks entries that do not come from a tar stream into the new directory `dest`, by the same rules.
@@ -313,7 +313,7 @@ pub(crate) struct UnpackedTree<'a> {
     options: &'a Options<'a>,
     /// Paths below the root that were found to be directories and not links.
     checked_directories: HashSet<PathBuf>,
-    digests: BTreeMap<PathBuf, Digest>,
+    file_digests: BTreeMap<PathBuf, Digest>,
     attributes: BTreeMap<PathBuf, Attributes>,
     /// Size in bytes of the names held until the end.
     held_name_bytes: usize,
@@ -327,7 +327,7 @@ pub(crate) struct UnpackedTree<'a> {
 impl<'a> UnpackedTree<'a> {
     fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
         let checked_directories = HashSet::new();
-        let digests = BTreeMap::new();
+        let file_digests = BTreeMap::new();
         let mut attributes = BTreeMap::new();
         if options.returns_attributes {
             attributes.insert(PathBuf::new(), Attributes::IMPLICIT_DIRECTORY);
@@ -336,7 +336,7 @@ impl<'a> UnpackedTree<'a> {
             root,
             options,
             checked_directories,
-            digests,
+            file_digests,
             attributes,
             held_name_bytes: 0,
             created_directories: 0,
@@ -453,7 +453,7 @@ impl<'a> UnpackedTree<'a> {
         set_mode(&full_path, entry.mode & 0o777 | 0o600).map_err(write_error)?;
         if let Some(hasher) = hasher {
             self.hold_name(path.as_os_str().len())?;
-            self.digests.insert(path.to_owned(), hasher.finish());
+            self.file_digests.insert(path.to_owned(), hasher.finish());
         }
         self.keep_attributes(path, entry, Attributes::FILE | entry.mode & Attributes::PERMISSIONS)
     }
@@ -511,9 +511,9 @@ impl<'a> UnpackedTree<'a> {
         self.create_parents(path, entry)?;
         fs::hard_link(&full_path, self.root.join(path))
             .map_err(|source| self.write_error(path, entry, source))?;
-        if let Some(digest) = self.digests.get(&target_path).cloned() {
+        if let Some(digest) = self.file_digests.get(&target_path).cloned() {
             self.hold_name(path.as_os_str().len())?;
-            self.digests.insert(path.to_owned(), digest);
+            self.file_digests.insert(path.to_owned(), digest);
         }
         if let Some(attributes) = self.attributes.get(&target_path).copied() {
             self.hold_name(path.as_os_str().len())?;

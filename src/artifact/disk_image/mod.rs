@@ -132,13 +132,13 @@ fn open_root(disk: &mut dyn ReadAt, mut budget: Budget) -> std::result::Result<E
     for start in starts {
         // A start after the end of the disk is that of no file system.
         let Ok(Some(file_system)) = ext4::FileSystem::read(disk, start) else { continue };
-        let has_programs = file_system.and_then(|file_system| {
+        let checked_file_system = file_system.and_then(|file_system| {
             let mut ext4 = Ext4 { disk: &mut *disk, file_system, budget };
             let has_programs = ext4.has_programs();
             budget = ext4.budget;
             has_programs.map(|has_programs| (file_system, has_programs))
         });
-        match has_programs {
+        match checked_file_system {
             Ok((file_system, true)) => return Ok(Ext4 { disk, file_system, budget }),
             Ok((_, false)) => {}
             Err(error) => first_error = first_error.or(Some(error)),

@@ -43,22 +43,22 @@ pub(crate) fn read_name_and_version(source: &Source) -> Result<(String, String)>
 pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &Stage) -> Result<Release> {
     let source_name = source.describe("release");
     let (directory, jobs_directory) = (scratch.join("release"), scratch.join("jobs"));
-    let (digest, files, stamp) = if source.is_directory {
+    let (digest, file_digests, stamp) = if source.is_directory {
         source.refuse_digest("release", expected)?;
         let built_release = source_form::release::build(&source.path, &source_name, &directory)?;
-        (built_release.digest, built_release.files, None)
+        (built_release.digest, built_release.file_digests, None)
     } else {
         let stamp = source.stamp();
         let options = Options { algorithms: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         let content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
-        (content.digest, content.files, stamp)
+        (content.digest, content.file_digests, stamp)
     };
     let loader = Loader {
         directory: &directory,
         jobs_directory: jobs_directory.clone(),
-        files,
+        file_digests,
         source,
         source_name: &source_name,
     };
@@ -87,7 +87,7 @@ struct Loader<'a> {
     directory: &'a Path,
     jobs_directory: PathBuf,
     /// SHA-1 and SHA-256 digests of the files in `directory`, computed while they were written.
-    files: BTreeMap<PathBuf, Digest>,
+    file_digests: BTreeMap<PathBuf, Digest>,
     source: &'a Source,
     source_name: &'a str,
 }
@@ -167,11 +167,14 @@ impl Loader<'_> {
             check_name(&reference.name, &format!("a package of {}", self.source_name))?;
             let path = Path::new(section).join(format!("{}.tgz", reference.name));
             let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
-            let content_digest =
-                match self.files.get(&path).and_then(|file_digest| file_digest.part_for(Algorithm::Sha256)) {
-                    Some(content_digest) => content_digest,
-                    None => Digest::from_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
-                };
+            let content_digest = match self
+                .file_digests
+                .get(&path)
+                .and_then(|file_digest| file_digest.part_for(Algorithm::Sha256))
+            {
+                Some(content_digest) => content_digest,
+                None => Digest::from_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
+            };
             let (version, fingerprint) = version_and_fingerprint(&reference);
             if section == "compiled_packages" && reference.stemcell.is_none() {
                 return Err(Error::invalid(format!(
@@ -280,7 +283,7 @@ impl Loader<'_> {
     /// digest.
     fn verify(&self, path: &Path, sha1: Option<&str>, owner: &str) -> Result<Digest> {
         let owner = format!("{owner} of {}", self.source_name);
-        let Some(actual) = self.files.get(path) else {
+        let Some(actual) = self.file_digests.get(path) else {
             let path = path.display();
             return Err(Error::invalid(format!("{owner} is missing: there is no file '{path}'"))
                 .with_hint("make the release again with `bosh create-release --tarball`"));

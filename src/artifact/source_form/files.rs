@@ -62,12 +62,12 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
     Ok(files)
 }
 
-/// Returns the SHA-256, in hex, of a set of files and further `facts`.
+/// Returns the SHA-256, in hex, of a set of files and further `parts`.
 ///
 /// For each file in the order of names, this hashes its name, its type (file, executable, link or directory),
-/// and the SHA-256 of its content or the link's target. The facts follow in the order given. Each part is
-/// preceded by its length, so that different sets never give the same bytes.
-pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
+/// and the SHA-256 of its content or the link's target. The further parts follow in the order given. Each part
+/// is preceded by its length, so that different sets never give the same bytes.
+pub(crate) fn fingerprint(files: &FileSet, parts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
     let mut add_part = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_be_bytes());
@@ -99,7 +99,7 @@ pub(crate) fn fingerprint(files: &FileSet, facts: &[&str]) -> Result<String> {
             Input::Directory => add_part(b"directory"),
         }
     }
-    for fact in facts {
+    for fact in parts {
         add_part(fact.as_bytes());
     }
     Ok(sha256(&hasher.finish()))

@@ -32,7 +32,7 @@ pub(crate) struct BuiltRelease {
     /// SHA-256 of the content.
     pub(crate) digest: Digest,
     /// SHA-1 and SHA-256 digests of its tarballs, by relative path.
-    pub(crate) files: BTreeMap<PathBuf, Digest>,
+    pub(crate) file_digests: BTreeMap<PathBuf, Digest>,
 }
 
 /// Returns the name, version and digest of the content, without packing.
@@ -57,7 +57,7 @@ struct SourceTree {
     jobs: Vec<ReleasePart>,
     packages: Vec<ReleasePart>,
     /// SHA-256 of the content in hex.
-    content: String,
+    content_digest: String,
 }
 
 /// A job or a package.
@@ -94,27 +94,27 @@ impl SourceTree {
                 .with_hint(format!("rename one of them in its {kind}s/*/spec")));
             }
         }
-        let mut facts = vec!["release", name.as_str()];
+        let mut fingerprint_parts = vec!["release", name.as_str()];
         for (kind, parts) in [("job", &jobs), ("package", &packages)] {
             for part in parts {
-                facts.extend([kind, part.name.as_str(), part.fingerprint.as_str()]);
+                fingerprint_parts.extend([kind, part.name.as_str(), part.fingerprint.as_str()]);
             }
         }
-        let content = fingerprint(&FileSet::new(), &facts)?;
-        Ok(SourceTree { name, jobs, packages, content })
+        let content_digest = fingerprint(&FileSet::new(), &fingerprint_parts)?;
+        Ok(SourceTree { name, jobs, packages, content_digest })
     }
 
     fn version(&self) -> String {
-        // `content` has 64 hex digits.
-        format!("0+dev.{}", self.content.get(..12).unwrap_or(&self.content))
+        // `content_digest` has 64 hex digits.
+        format!("0+dev.{}", self.content_digest.get(..12).unwrap_or(&self.content_digest))
     }
 
     fn digest(&self) -> Result<Digest> {
-        Digest::parse(&format!("sha256:{}", self.content), "the release")
+        Digest::parse(&format!("sha256:{}", self.content_digest), "the release")
     }
 
     fn build(&self, target: &Path) -> Result<BuiltRelease> {
-        let mut files = BTreeMap::new();
+        let mut file_digests = BTreeMap::new();
         let mut manifest =
             format!("name: {}\nversion: {}\n", json_string(&self.name), json_string(&self.version()));
         for (section, parts) in [("packages", &self.packages), ("jobs", &self.jobs)] {
@@ -132,7 +132,7 @@ impl SourceTree {
                     "sha1": digest.part_for(Algorithm::Sha256).map(|digest| digest.to_string()),
                     "dependencies": part.dependencies,
                 }));
-                files.insert(path, digest);
+                file_digests.insert(path, digest);
             }
             // JSON is YAML. Writing to a String cannot fail.
             let _ = writeln!(manifest, "{section}: {}", serde_json::Value::Array(list));
@@ -140,7 +140,7 @@ impl SourceTree {
         let path = target.join("release.MF");
         fs::write(&path, manifest)
             .map_err(|error| Error::io(format!("writing '{}'", path.display()), error))?;
-        Ok(BuiltRelease { digest: self.digest()?, files })
+        Ok(BuiltRelease { digest: self.digest()?, file_digests })
     }
 }
 
@@ -218,10 +218,10 @@ fn read_job(directory: &Path, source_name: &str) -> Result<ReleasePart> {
     let mut files = FileSet::new();
     // The mode of the spec is ignored, because editors and archives change it.
     files.insert("job.MF".into(), Input::File { path: spec_path, is_executable: Some(false) });
-    for optional in ["monit", "properties_schema.json"] {
-        let path = directory.join(optional);
+    for optional_file in ["monit", "properties_schema.json"] {
+        let path = directory.join(optional_file);
         if path.is_file() {
-            files.insert(optional.into(), file(path));
+            files.insert(optional_file.into(), file(path));
         }
     }
     for (source, _) in &spec.templates {
@@ -288,11 +288,11 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
             .with_hint("rename that file in src/ or blobs/, or add it to `excluded_files`"));
     }
     let dependencies = spec.dependencies.unwrap_or_default();
-    let mut facts = vec!["package", spec.name.as_str()];
+    let mut fingerprint_parts = vec!["package", spec.name.as_str()];
     let mut names: Vec<&str> = dependencies.iter().map(String::as_str).collect();
     names.sort_unstable();
-    facts.extend(names);
-    let fingerprint = fingerprint(&files, &facts)?;
+    fingerprint_parts.extend(names);
+    let fingerprint = fingerprint(&files, &fingerprint_parts)?;
     Ok(ReleasePart { fingerprint, files, dependencies, name: spec.name })
 }
 

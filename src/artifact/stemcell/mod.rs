@@ -137,7 +137,7 @@ pub fn open_stream(
     let source_name = format!("the stemcell '{url}'");
     let directory = scratch.join("stemcell");
     let mut content = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
-    let image = content.files.remove(Path::new(IMAGE));
+    let image = content.file_digests.remove(Path::new(IMAGE));
     load(&directory, &source_name, content.digest, image, None, stage).inspect_err(|_| discard(&directory))
 }
 
@@ -155,7 +155,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         let mut content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
-        (content.digest, content.files.remove(Path::new(IMAGE)), stamp)
+        (content.digest, content.file_digests.remove(Path::new(IMAGE)), stamp)
     };
     load(&directory, &source_name, digest, image, stamp, stage).inspect_err(|_| discard(&directory))
 }

@@ -170,7 +170,8 @@ pub struct RunReport {
     /// The steps of the plan that were started, in their order.
     pub steps: Vec<StartedStep>,
     /// Number of steps of the plan that were not started.
-    pub steps_left: usize,
+    #[serde(rename = "steps_left")]
+    pub unstarted_step_count: usize,
     /// The stages at the top level and those directly below, each before those below it, otherwise in the
     /// order of their starts.
     pub stages: Vec<FinishedStage>,

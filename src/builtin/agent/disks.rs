@@ -14,7 +14,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::Value;
 
 use super::directories::{self, Directories};
-use super::migrate;
+use super::disk_copy;
 use super::platform::Platform;
 use super::process::TaskControl;
 use super::settings::AgentSettings;
@@ -148,7 +148,7 @@ impl Disks {
             })?;
         let is_read_only =
             set_read_only(&store, true).context(|| "Remounting persistent disk as readonly".to_owned())?;
-        let result = migrate::copy_tree(&store, &target, task)
+        let result = disk_copy::copy_disk(&store, &target, task)
             .context(|| "Copying files from old disk to new disk".to_owned());
         if let Err(error) = result {
             if is_read_only && let Err(undo_error) = set_read_only(&store, false) {

@@ -105,12 +105,12 @@ where
     })
 }
 
-/// Answers a request. `open` reads the configuration with the context of the request, and gets true if
-/// contract v2 applies.
+/// Answers a request. `load_context` reads the configuration with the context of the request, and gets true
+/// if contract v2 applies.
 fn answer<C: CloudMethods>(
     request: Request,
     config: &Path,
-    open: impl FnOnce(&JsonObject, bool) -> CpiResult<C>,
+    load_context: impl FnOnce(&JsonObject, bool) -> CpiResult<C>,
 ) -> CpiResult<Value> {
     let method = request.method.clone();
     let (arguments, context, is_v2) = request.parts().map_err(CpiFailure::before_any_effect)?;
@@ -130,7 +130,7 @@ fn answer<C: CloudMethods>(
         _ => {}
     }
 
-    let mut call = open(&context, is_v2).map_err(CpiFailure::before_any_effect)?;
+    let mut call = load_context(&context, is_v2).map_err(CpiFailure::before_any_effect)?;
     let call = &mut call;
     match method {
         "create_stemcell" => {
@@ -269,16 +269,16 @@ fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
     call.log_line(format_args!("{} '{cid}' does not exist: nothing to delete", cid.kind().noun()));
 }
 
-/// Locks a VM and a disk, and checks with `is_attached` that the disk is not attached to another VM.
+/// Locks a VM and a disk, and checks with `check_attachment` that the disk is not attached to another VM.
 fn lock_pair<C: CloudMethods>(
     cloud: &Cloud,
     vm: Cid,
     disk: Cid,
-    is_attached: fn(&Cid, &Cid, Option<&Cid>) -> CpiResult<bool>,
+    check_attachment: fn(&Cid, &Cid, Option<&Cid>) -> CpiResult<bool>,
 ) -> CpiResult<DiskAndVm> {
     // Locks are taken in the order VM, disk.
     let (vm_lock, disk_lock) = (cloud.lock_existing(&vm)?, cloud.lock_existing(&disk)?);
-    let is_attached = is_attached(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
+    let is_attached = check_attachment(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
     Ok(DiskAndVm { disk, disk_lock, vm, vm_lock, is_attached })
 }
 

@@ -123,7 +123,7 @@ pub(super) fn hint(cid: &Cid) -> Value {
 pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if pair.is_attached {
-        if vm::mounts(&pair.vm_lock, disk)? {
+        if vm::has_mounted(&pair.vm_lock, disk)? {
             return Err(CpiFailure::cloud(format!(
                 "disk '{disk}' is still mounted in VM '{vm}': the agent must unmount it first"
             )));

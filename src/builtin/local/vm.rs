@@ -127,9 +127,9 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
     let lock = cloud.lock_existing(cid)?;
     stop(&lock)?;
     // On a real machine these directories are in memory.
-    for volatile in ["root/var/vcap/data/sys/run", "root/tmp"] {
-        let path = lock.path.join(volatile);
-        if is_real_directory(&lock.path, volatile) {
+    for volatile_path in ["root/var/vcap/data/sys/run", "root/tmp"] {
+        let path = lock.path.join(volatile_path);
+        if is_real_directory(&lock.path, volatile_path) {
             files::remove_tree(&path)
                 .map_err(|error| CpiFailure::io(format_args!("clearing '{}'", path.display()), error))?;
         }
@@ -160,7 +160,7 @@ pub(super) fn device_path(vm: &Path, disk: &Cid) -> PathBuf {
 }
 
 /// Returns true if the running VM has mounted the attached disk.
-pub(super) fn mounts(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
+pub(super) fn has_mounted(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     let Some(process) = read_json::<ProcessIdentity>(&lock.path.join(PROCESS))? else { return Ok(false) };
     let is_running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !is_running {
@@ -261,10 +261,10 @@ fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> Cp
 
 /// Returns true if every component of `path`, below `base`, is a directory and not a link.
 fn is_real_directory(base: &Path, path: &str) -> bool {
-    let mut walked = base.to_owned();
+    let mut path_so_far = base.to_owned();
     path.split('/').all(|part| {
-        walked.push(part);
-        fs::symlink_metadata(&walked).is_ok_and(|metadata| metadata.is_dir())
+        path_so_far.push(part);
+        fs::symlink_metadata(&path_so_far).is_ok_and(|metadata| metadata.is_dir())
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::accelerator::Accelerator;
 use super::disk;
 use super::kernel::{INITRD, KERNEL, KernelStart};
-use super::network::Networks;
+use super::network::NetworksRecord;
 use super::properties::VmHardware;
 use super::qmp::SOCKET;
 use crate::cpi::cid::Cid;
@@ -34,7 +34,7 @@ pub(super) struct Machine<'a> {
     pub cid: &'a Cid,
     pub accelerator: Accelerator,
     pub hardware: &'a VmHardware,
-    pub networks: &'a Networks,
+    pub networks: &'a NetworksRecord,
     /// The attached persistent disks.
     pub disks: &'a [Cid],
     /// The kernel that QEMU loads, unless the VM boots from its disk.
@@ -136,7 +136,7 @@ mod tests {
         let hardware = VmHardware::parse(properties.as_object().unwrap()).unwrap();
         let kernel = KernelStart { has_initrd: true, command_line: "root=/dev/vda1 a,b".to_owned() };
         let user = json!({"mac": "52:54:00:00:00:01", "forwards": [], "restrict": true});
-        let networks: Networks = serde_json::from_value(json!({"user_network": user})).unwrap();
+        let networks: NetworksRecord = serde_json::from_value(json!({"user_network": user})).unwrap();
         let machine = Machine {
             cid: &cid,
             accelerator: Accelerator::Tcg,

@@ -42,8 +42,8 @@ pub(super) struct StartPrograms<'a> {
     pub arguments: &'a [String],
 }
 
-/// Starts QEMU in the VM's directory, records its process, and waits until it answers. The record comes first,
-/// so that a later call finds the process if this one is killed while it waits.
+/// Starts QEMU in the VM's directory, records its process, and waits until it answers. The record comes
+/// first, so that a later call finds the process if this one is killed while it waits.
 pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()> {
     let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
@@ -76,7 +76,7 @@ pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()>
     drop(qemu);
     let outcome = match child {
         Ok(mut child) => {
-            let result = wait_until_ready(&mut child, directory, &path, log_start);
+            let result = record_and_wait(&mut child, directory, &path, log_start);
             if result.is_err() {
                 kill_child(&mut child);
             }
@@ -98,7 +98,7 @@ fn kill_child(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn wait_until_ready(child: &mut Child, directory: &Path, log: &Path, log_start: u64) -> CpiResult<()> {
+fn record_and_wait(child: &mut Child, directory: &Path, log: &Path, log_start: u64) -> CpiResult<()> {
     let boot_error = |reason: String| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {reason}"))
     };

@@ -14,7 +14,7 @@ use super::command_line::{
 };
 use super::image::QemuImg;
 use super::kernel;
-use super::network::{self, Networks};
+use super::network::{self, NetworksRecord};
 use super::process;
 use super::programs::QemuSystem;
 use super::properties::VmHardware;
@@ -31,7 +31,7 @@ use base::JsonObject;
 const MIB: u64 = 1 << 20;
 
 /// The record of a VM. Only this CPI has its networks as well.
-type QemuRecord = VmRecord<Networks>;
+type QemuRecord = VmRecord<NetworksRecord>;
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
 pub(super) fn create(

@@ -131,10 +131,10 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         (false, Some(reason)) => format!("no: {reason}"),
         (false, None) => "no: there is no VM".to_owned(),
     };
-    let facts = [
+    let labelled_values = [
         ("State", overview.state.clone()),
         ("Director", overview.director_id.clone()),
         ("Deployed", deploy_status),
     ];
-    format!("{}\n{}", layout.facts(&facts), table.print(layout))
+    format!("{}\n{}", layout.labelled_values(&labelled_values), table.print(layout))
 }

@@ -87,23 +87,24 @@ pub(crate) fn check(
     instance_id: &str,
 ) -> Result<()> {
     // Address blocks reserved for documentation (RFC 5737).
-    let [one, other] = ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
+    let [first_networks, second_networks] =
+        ["192.0.2", "198.51.100"].map(|block| with_addresses(&deployment.vm.networks, block));
     for reference in &deployment.group.jobs {
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let in_context = |networks: &Map<String, Value>| {
             evaluation_context(deployment, release, job, reference, networks, instance_id)
         };
-        let (one, other) = (in_context(&one)?, in_context(&other)?);
+        let (first_context, second_context) = (in_context(&first_networks)?, in_context(&second_networks)?);
         let render = |path: &Path, context: &Context| {
             Ok::<_, Error>(renderer.render(&label(job, path), &read(path)?, context))
         };
         let paths = job.templates.iter().map(|template| job.template_path(template)).chain(job.monit.clone());
         for path in paths {
-            if let Err(error) = render(&path, &one)?
-                && render(&path, &other)?.is_err_and(|other_error| other_error == error)
+            if let Err(error) = render(&path, &first_context)?
+                && render(&path, &second_context)?.is_err_and(|other_error| other_error == error)
             {
-                return Err(with_release(explain(job, error, &one), job, &reference.release));
+                return Err(with_release(explain(job, error, &first_context), job, &reference.release));
             }
         }
     }

@@ -51,10 +51,10 @@ pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &
     if let Some(text) = state.unfinished_reason() {
         reasons.push(Reason { text: text.to_owned(), replaces_vm: !is_ready });
     }
-    if let Some(on_record) = state.vm_handle().filter(|on_record| on_record.cpi() != desired.cpi) {
+    if let Some(recorded_vm) = state.vm_handle().filter(|recorded_vm| recorded_vm.cpi() != desired.cpi) {
         reasons.push(replacement_reason(format!(
             "the VM moves from {} to {}",
-            cpi_label(on_record.cpi()),
+            cpi_label(recorded_vm.cpi()),
             cpi_label(desired.cpi)
         )));
     } else if state.current_stemcell().is_none() && is_unfinished && !is_ready {

@@ -131,7 +131,7 @@ impl Journal {
     }
 
     fn open(&self, request_id: &RequestId, is_inherited: bool) -> OpenCall {
-        let files = CallFiles::new(self.storage.calls(), request_id);
+        let files = CallFiles::new(self.storage.calls_directory(), request_id);
         OpenCall { storage: self.storage.clone(), files, is_inherited }
     }
 
@@ -170,7 +170,7 @@ impl Journal {
         // Succeeds only if the folder is empty.
         self.storage.remove_if_empty(JOURNAL);
         if self.storage.answers_outside_journal() {
-            calls::clean_up(self.storage.calls(), &is_open)?;
+            calls::clean_up(self.storage.calls_directory(), &is_open)?;
         }
         Ok(open_ids.is_empty())
     }

@@ -153,8 +153,8 @@ impl Lowerer {
             _ => return self.lower_list(elements),
         };
         let (items, last) = elements.split_at(elements.len() - 1);
-        let is_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
-        if matches!(items.last(), Some(Ast::Splat(_))) && pairs.iter().all(is_empty) {
+        let may_be_empty = |pair: &Ast| matches!(pair, Ast::Kwsplat(_));
+        if matches!(items.last(), Some(Ast::Splat(_))) && pairs.iter().all(may_be_empty) {
             // Whether Ruby adds an empty hash depends on the expression after `*`.
             return refuse(&last[0], "'**' after '*' in an array");
         }

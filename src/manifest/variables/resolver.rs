@@ -395,7 +395,7 @@ impl<'a> Resolver<'a> {
 
     /// Removes the definitions with values from `variables:`, as the bosh CLI does, and marks the variables
     /// in their options as used.
-    pub fn take_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
+    pub fn remove_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
         let mut satisfied_indexes = BTreeSet::new();
         for definition in self.definitions.iter() {
             if self.resolve(&definition.name, &definition.position)?.is_some() {

@@ -61,7 +61,7 @@ struct RawNode {
     position: LineColumn,
     /// The offset of a scalar's text in the document, or its index in [`SyntaxTree::texts`]. The target of an
     /// alias. The end of a collection.
-    start: u32,
+    payload: u32,
     /// The length of a text in the document.
     length: u32,
 }
@@ -119,15 +119,15 @@ impl SyntaxTree<'_> {
     /// Returns the content of a node.
     pub fn content(&self, id: NodeId) -> RawContent<'_> {
         let node = &self.nodes[id];
-        let (start, length) = (widen(node.start), widen(node.length));
+        let (payload, length) = (widen(node.payload), widen(node.length));
         match node.kind {
             Kind::Scalar { is_plain } => {
-                RawContent::Scalar { text: &self.document[start..start + length], is_plain }
+                RawContent::Scalar { text: &self.document[payload..payload + length], is_plain }
             }
-            Kind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[start], is_plain },
-            Kind::Alias => RawContent::Alias(start),
-            Kind::Seq => RawContent::Seq(Contents { end: start }),
-            Kind::Map => RawContent::Map(Contents { end: start }),
+            Kind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[payload], is_plain },
+            Kind::Alias => RawContent::Alias(payload),
+            Kind::Seq => RawContent::Seq(Contents { end: payload }),
+            Kind::Map => RawContent::Map(Contents { end: payload }),
         }
     }
 
@@ -153,7 +153,7 @@ impl SyntaxTree<'_> {
     /// Returns the node that begins next after the end of a node.
     fn node_after(&self, id: NodeId) -> NodeId {
         match self.nodes[id].kind {
-            Kind::Seq | Kind::Map => widen(self.nodes[id].start),
+            Kind::Seq | Kind::Map => widen(self.nodes[id].payload),
             Kind::Scalar { .. } | Kind::OwnText { .. } | Kind::Alias => id + 1,
         }
     }
@@ -296,7 +296,7 @@ impl<'t> Builder<'t> {
     /// Adds the node of an event to the tree. Rejects text that the parser accepts but other YAML programs
     /// read differently.
     fn add_event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
-        let (kind, (start, length), tag, anchor) = match event {
+        let (kind, (payload, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
                 // The parser adds a line break to a block scalar that ends with the text.
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
@@ -329,7 +329,7 @@ impl<'t> Builder<'t> {
             Event::SequenceEnd | Event::MappingEnd => {
                 let end = narrow(self.tree.nodes.len());
                 if let Some(id) = self.open_collections.pop() {
-                    self.tree.nodes[id].start = end;
+                    self.tree.nodes[id].payload = end;
                 }
                 return Ok(());
             }
@@ -348,7 +348,7 @@ impl<'t> Builder<'t> {
         if let Some(tag) = tag {
             self.tree.tags.insert(id, format!("{}{}", tag.handle(), tag.suffix()));
         }
-        self.tree.nodes.push(RawNode { kind, position: span.start.into(), start, length });
+        self.tree.nodes.push(RawNode { kind, position: span.start.into(), payload, length });
         if anchor != 0 {
             self.anchors.insert(anchor, id);
         }

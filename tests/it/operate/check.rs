@@ -7,7 +7,7 @@ use crate::support::hello::Hello;
 use crate::support::pty::Pty;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
-fn cid(hello: &Hello) -> (Value, Value) {
+fn vm_and_disk_cids(hello: &Hello) -> (Value, Value) {
     let state = hello.state();
     (state["current_vm_cid"].clone(), state["disks"][0]["cid"].clone())
 }
@@ -69,7 +69,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
 fn cpi_that_cannot_be_asked_is_named_before_its_repairs() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let (vm, _) = cid(&hello);
+    let (vm, _) = vm_and_disk_cids(&hello);
     hello.kill_vm();
     hello.set_answer("has_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "AuthFailure: no"));
     for more in [&["-n"][..], &["--report"]] {
@@ -89,7 +89,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let (vm, disk) = cid(&hello);
+    let (vm, disk) = vm_and_disk_cids(&hello);
     hello.kill_vm();
     hello.call("detach_disk", json!([vm, disk]));
     hello.take_requests();
@@ -124,7 +124,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     }
     assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
-    assert_eq!(cid(&hello), (vm, disk), "it is the same VM");
+    assert_eq!(vm_and_disk_cids(&hello), (vm, disk), "it is the same VM");
     assert_eq!(hello.ask_counter(), 2, "the data are the same");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -193,7 +193,7 @@ fn unfinished_deploy_is_no_healthy_environment() {
     hello.create(&[]).success();
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("attach_disk", 1, "X", false));
     hello.create(&["--recreate", "-n"]).exits_with(1);
-    let disk = cid(&hello).1.as_str().unwrap().to_owned();
+    let disk = vm_and_disk_cids(&hello).1.as_str().unwrap().to_owned();
     let note = "note: the last deploy did not finish: `monopile create-env hello/manifest.yml ";
     let finish = "hint: finish the last deploy: `monopile create-env hello/manifest.yml ";
     for more in [&["-n"][..], &["--report"]] {
@@ -234,14 +234,14 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let before = cid(&hello);
+    let before = vm_and_disk_cids(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
     let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
-    assert_ne!(cid(&hello).0, before.0);
+    assert_ne!(vm_and_disk_cids(&hello).0, before.0);
     assert_eq!(hello.ask_counter(), 2);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
@@ -253,7 +253,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let (vm, disk) = cid(&hello);
+    let (vm, disk) = vm_and_disk_cids(&hello);
     hello.call("delete_vm", json!([vm]));
     hello.call("delete_disk", json!([disk]));
     let before = hello.state();
@@ -326,7 +326,7 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let (vm, disk) = cid(&hello);
+    let (vm, disk) = vm_and_disk_cids(&hello);
     // The VM's processes stay, and the data of its disk is in its directory.
     std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
     let problems = parse_document(&run(&hello, "cck", &["--auto", "--json"]).exits_with(6));
@@ -346,7 +346,7 @@ fn lost_directories_of_the_local_cpi_are_reported() {
 fn disk_that_the_manifest_has_no_longer_is_kept_detached() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
-    let disk = cid(&hello).1.as_str().unwrap().to_owned();
+    let disk = vm_and_disk_cids(&hello).1.as_str().unwrap().to_owned();
     hello.add_ops("no-disk.yml", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}\n");
     let creation = hello.create(&[]).success();
     let hint = "with its data, detached; to delete it: `monopile delete-disk hello/manifest.yml ";
@@ -388,7 +388,7 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     let output = run(&hello, "cloud-check", &[&more[..], &QUICK].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by recreate_vm"), "{}", output.stdout);
     assert!(!output.stdout.contains("repaired by"), "{}", output.stdout);
-    let new = cid(&hello).0;
+    let new = vm_and_disk_cids(&hello).0;
     let note = format!(
         "VM {} was created and is on record; the next run replaces it",
         new.to_string().replace('"', "'")

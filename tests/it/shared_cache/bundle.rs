@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::downloads::{command, serve};
 use super::generate_key;
 use super::offline::without_network;
-use crate::fetch::Fetching;
+use crate::fetch::FetchEnvironment;
 use crate::support::hello::{Hello, release_tarball};
 use crate::support::http::{Server, part};
 use crate::support::process::{RunToEnd, prepare};
@@ -87,7 +87,7 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
 
 #[test]
 fn downloads_of_a_bundle_need_no_key() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let world = &fetching.world;
     let export = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
@@ -109,7 +109,7 @@ fn downloads_of_a_bundle_need_no_key() {
 
 #[test]
 fn changed_and_foreign_files_are_not_imported() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let _server = serve(&fetching);
     let world = &fetching.world;
     world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
@@ -145,7 +145,7 @@ fn changed_and_foreign_files_are_not_imported() {
 }
 
 #[track_caller]
-fn run_script(fetching: &Fetching, script: &str) {
+fn run_script(fetching: &FetchEnvironment, script: &str) {
     let mut bash = prepare("bash");
     bash.args(["-ec", script]).current_dir(fetching.world.path(""));
     assert!(bash.run_to_end().status.success());

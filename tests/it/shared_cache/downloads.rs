@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use super::warnings;
-use crate::fetch::Fetching;
+use crate::fetch::FetchEnvironment;
 use crate::support::bucket::{Bucket, SECRET, Service};
 use crate::support::http::{Server, part};
 use crate::support::tarballs::{StemcellTarball, sha1, sha256};
 
 /// Returns the downloads in the cache of a machine with their contents.
-fn downloads(fetching: &Fetching, cache: &str) -> BTreeMap<String, Vec<u8>> {
+fn downloads(fetching: &FetchEnvironment, cache: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(fetching.world.path(cache).join("downloads")).unwrap().flatten();
     let files = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "tgz"));
     files
@@ -19,7 +19,7 @@ fn downloads(fetching: &Fetching, cache: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Returns an environment with a stemcell of at least this size.
-pub(super) fn with_large_stemcell(bytes: usize) -> Fetching {
+pub(super) fn with_large_stemcell(bytes: usize) -> FetchEnvironment {
     // Compression does not shrink random numbers.
     let mut state = 1_u64;
     let random = || {
@@ -27,13 +27,13 @@ pub(super) fn with_large_stemcell(bytes: usize) -> Fetching {
         (state >> 56) as u8
     };
     let image = Some(std::iter::repeat_with(random).take(bytes).collect());
-    let mut fetching = Fetching::new();
+    let mut fetching = FetchEnvironment::new();
     fetching.stemcell = StemcellTarball { image, ..StemcellTarball::default() }.build();
     fetching
 }
 
 /// Serves the stemcell and the release, and writes a manifest with their URLs.
-pub(super) fn serve(fetching: &Fetching) -> Server {
+pub(super) fn serve(fetching: &FetchEnvironment) -> Server {
     let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
     let server = Server::start(move |request, _| {
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
@@ -45,7 +45,7 @@ pub(super) fn serve(fetching: &Fetching) -> Server {
 }
 
 /// Returns a command on the machine with this cache directory.
-pub(super) fn command(fetching: &Fetching, cache: &str, url: &str, more: &[&str]) -> Command {
+pub(super) fn command(fetching: &FetchEnvironment, cache: &str, url: &str, more: &[&str]) -> Command {
     fetching.command(&[&["--cache-dir", cache, "--cache", url], more].concat())
 }
 
@@ -53,7 +53,7 @@ pub(super) fn command(fetching: &Fetching, cache: &str, url: &str, more: &[&str]
 fn download_of_one_machine_is_used_by_another() {
     let places = [Some(Service::S3), Some(Service::Azure), Some(Service::Gcs), None];
     for bucket in places.map(|service| service.map(Bucket::of)) {
-        let fetching = Fetching::new();
+        let fetching = FetchEnvironment::new();
         let server = serve(&fetching);
         let url = match &bucket {
             Some(bucket) => bucket.url("team/cache/"),
@@ -113,7 +113,7 @@ fn large_file_is_uploaded_in_parts() {
 
 #[test]
 fn poisoned_download_is_not_used() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let bucket = Bucket::new();
     let run = |cache: &str, more: &[&str]| {
@@ -143,7 +143,7 @@ fn poisoned_download_is_not_used() {
 
 #[test]
 fn urls_and_keys_are_checked_before_the_run() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let world = &fetching.world;
     world.write("empty.pub", "# no key\n");
@@ -184,7 +184,7 @@ fn urls_and_keys_are_checked_before_the_run() {
 
 #[test]
 fn env_file_names_the_shared_cache() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let world = &fetching.world;
     super::generate_key(&world.path(""), "key");

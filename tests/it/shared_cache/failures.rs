@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::downloads::{command, serve, with_large_stemcell};
 use super::warnings;
-use crate::fetch::Fetching;
+use crate::fetch::FetchEnvironment;
 use crate::support::bucket::Bucket;
 use crate::support::http::{self, Server};
 use crate::support::process::receive;
@@ -18,7 +18,7 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 /// returns the only warning.
 #[track_caller]
 fn run_and_get_warning(bucket: &Bucket, front: String) -> String {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let mut command = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
     Bucket { front: Some(front), ..bucket.clone() }.set_credentials(&mut command);
@@ -122,7 +122,7 @@ fn cache_that_cannot_be_written_is_still_read() {
 
 #[test]
 fn directory_that_fails_is_not_used() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let run = |cache: &str, url: &str, more: &[&str]| {
         let run = fetching.run_and_fetch_all(command(&fetching, cache, url, more));

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::downloads::{command, serve};
-use crate::fetch::Fetching;
+use crate::fetch::FetchEnvironment;
 use crate::support::bucket::{Bucket, Service};
 use crate::support::tarballs::sha1;
 
 #[test]
 fn entries_of_a_bucket_are_listed_verified_and_removed() {
     for service in [Service::S3, Service::Azure, Service::Gcs] {
-        let fetching = Fetching::new();
+        let fetching = FetchEnvironment::new();
         let _server = serve(&fetching);
         let bucket = Bucket::of(service);
         let mut write = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
@@ -47,7 +47,7 @@ fn entries_of_a_bucket_are_listed_verified_and_removed() {
 
 #[test]
 fn shared_needs_a_cache() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let world = &fetching.world;
     for words in [["cache", "list"], ["cache", "prune"], ["cache", "verify"]] {
         let failed_run = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::downloads::{command, serve};
 use super::warnings;
-use crate::fetch::Fetching;
+use crate::fetch::FetchEnvironment;
 use crate::support::process::prepare;
 
 /// Returns the same command in a namespace without a network.
@@ -26,7 +26,7 @@ pub(super) fn without_network(command: &Command) -> Command {
 
 #[test]
 fn files_of_a_directory_are_used_without_a_network() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let url = format!("file://{}", fetching.world.path("media").display());
     let offline = |cache: &str| without_network(&command(&fetching, cache, &url, &["--offline"]));
@@ -49,7 +49,7 @@ fn files_of_a_directory_are_used_without_a_network() {
 
 #[test]
 fn bucket_is_not_asked_offline() {
-    let fetching = Fetching::new();
+    let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     // Nothing listens there.
     let mut offline = command(&fetching, "a", "s3://b", &["--offline"]);

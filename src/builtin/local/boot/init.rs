@@ -55,14 +55,15 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
         .map_err(|errno| format!("setting the host name failed: {errno}"))?;
     install(&settings, path).map_err(|error| format!("writing {path} failed: {error}"))?;
 
-    let mut events = Events::new().map_err(|error| format!("listening for signals failed: {error}"))?;
+    let mut signal_sockets =
+        SignalSockets::new().map_err(|error| format!("listening for signals failed: {error}"))?;
     let agent = start_agent().map_err(|error| format!("starting the agent failed: {error}"))?;
     Report::Ready.send().map_err(|error| format!("reporting failed: {error}"))?;
     if !wait_until_recorded() {
         return Err("the CPI call that creates this VM has ended".to_owned());
     }
     detach_stdio().map_err(|error| format!("closing the pipes failed: {error}"))?;
-    supervise(&mut events, agent).map_err(|error| format!("supervising the agent failed: {error}"))
+    supervise(&mut signal_sockets, agent).map_err(|error| format!("supervising the agent failed: {error}"))
 }
 
 /// Returns the settings, or the user data with the address of the registry, and the path where the agent
@@ -125,20 +126,20 @@ fn detach_stdio() -> io::Result<()> {
 }
 
 /// The signals SIGCHLD and SIGTERM as sockets to poll.
-struct Events {
+struct SignalSockets {
     child: UnixStream,
     term: UnixStream,
 }
 
-impl Events {
-    fn new() -> io::Result<Events> {
+impl SignalSockets {
+    fn new() -> io::Result<SignalSockets> {
         let listen = |signal| -> io::Result<UnixStream> {
             let (read, write) = UnixStream::pair()?;
             read.set_nonblocking(true)?;
             signal_hook::low_level::pipe::register(signal, write)?;
             Ok(read)
         };
-        Ok(Events { child: listen(SIGCHLD)?, term: listen(SIGTERM)? })
+        Ok(SignalSockets { child: listen(SIGCHLD)?, term: listen(SIGTERM)? })
     }
 
     /// Waits for the end of a child or a signal, for at most `timeout`. Returns true after SIGTERM.
@@ -167,7 +168,7 @@ fn empty_socket(socket: &mut UnixStream) -> bool {
 }
 
 /// Reaps children and restarts the agent until SIGTERM, then shuts the VM down.
-fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
+fn supervise(signal_sockets: &mut SignalSockets, agent: Pid) -> io::Result<()> {
     let mut agent = Some(agent);
     let mut agent_start = Instant::now();
     let mut pause = FIRST_RESTART_PAUSE;
@@ -175,7 +176,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
     loop {
         let timeout =
             restart_time.map(|restart_time: Instant| restart_time.saturating_duration_since(Instant::now()));
-        let is_terminated = events.wait(timeout)?;
+        let is_terminated = signal_sockets.wait(timeout)?;
         while let ReapResult::One(pid) = reap()? {
             if agent != Some(pid) {
                 continue;
@@ -196,7 +197,7 @@ fn supervise(events: &mut Events, agent: Pid) -> io::Result<()> {
             restart_time = Some(Instant::now() + restart_pause);
         }
         if is_terminated {
-            return shut_down(events, agent);
+            return shut_down(signal_sockets, agent);
         }
         if restart_time.is_some_and(|restart_time| restart_time <= Instant::now()) {
             agent_start = Instant::now();
@@ -219,14 +220,14 @@ fn next_restart_pause(pause: &mut Duration) -> Duration {
 
 /// Ends the agent first, so that it restarts no jobs, and then all other processes. The kernel kills the
 /// remaining ones with init.
-fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
+fn shut_down(signal_sockets: &mut SignalSockets, mut agent: Option<Pid>) -> io::Result<()> {
     let deadline = Instant::now() + SHUTDOWN_TIMEOUT;
     let remaining = || deadline.saturating_duration_since(Instant::now());
     if let Some(pid) = agent {
         ignore_ended_process(kill_process(pid, Signal::TERM))?;
     }
     while agent.is_some() && !remaining().is_zero() {
-        events.wait(Some(remaining()))?;
+        signal_sockets.wait(Some(remaining()))?;
         while let ReapResult::One(pid) = reap()? {
             agent = agent.filter(|agent| *agent != pid);
         }
@@ -238,7 +239,7 @@ fn shut_down(events: &mut Events, mut agent: Option<Pid>) -> io::Result<()> {
             ReapResult::One(_) => {}
             ReapResult::NoneLeft => break,
             ReapResult::NoneYet => {
-                events.wait(Some(remaining()))?;
+                signal_sockets.wait(Some(remaining()))?;
             }
         }
     }

@@ -26,7 +26,7 @@ const MAX_CARDS: usize = 5;
 
 /// The networks of a VM, as its record keeps them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Networks {
+pub(super) struct NetworksRecord {
     user_network: Option<UserNetwork>,
     /// Records of earlier versions lack it.
     #[serde(default)]
@@ -35,9 +35,9 @@ pub(super) struct Networks {
 
 /// The networks of a VM in the forms for its record, the answer of `create_vm`, the guest and the agent.
 #[derive(Debug)]
-pub(super) struct VmNetworks {
+pub(super) struct NetworkPlan {
     /// The networks as the VM's record keeps them.
-    pub record: Networks,
+    pub record: NetworksRecord,
     /// The answer of `create_vm`.
     pub answer: JsonObject,
     /// The networks in the agent's settings.
@@ -62,11 +62,11 @@ pub(super) fn plan(
     agent: &AgentConfig,
     ports: &[Port],
     is_restricted: bool,
-) -> CpiResult<VmNetworks> {
+) -> CpiResult<NetworkPlan> {
     let cards = cards(networks)?;
     let mut guest = networks.clone();
     let mut answer = networks.clone();
-    let mut record = Networks { user_network: None, device_networks: Vec::new() };
+    let mut record = NetworksRecord { user_network: None, device_networks: Vec::new() };
     let Some(mbus) = agent.listen_addresses()?.first().copied() else {
         return Err(CpiFailure::cloud("the host of agent.mbus has no address"));
     };
@@ -98,7 +98,7 @@ pub(super) fn plan(
     }
     record.check_host()?;
     let agent = AgentConfig { mbus: Some(wildcard_url(agent.url()?)), cert: agent.cert.clone() };
-    Ok(VmNetworks { record, answer, guest, agent })
+    Ok(NetworkPlan { record, answer, guest, agent })
 }
 
 /// Adds keys to a network.
@@ -202,7 +202,7 @@ fn mac(vm: &Cid, index: usize) -> String {
     format!("52:54:00:{}", pairs.join(":"))
 }
 
-impl Networks {
+impl NetworksRecord {
     /// Returns QEMU's options for all networks: their names without a dash, and their values.
     pub(super) fn options(&self) -> Vec<(&'static str, String)> {
         let user = self.user_network.iter().map(|user| (&user.mac, user.netdev()));
@@ -238,14 +238,14 @@ mod tests {
     use super::*;
     use crate::cpi::cid::ObjectKind;
 
-    fn plan_networks(networks: Value, mbus: &str, ports: &[Port]) -> Result<VmNetworks, String> {
+    fn plan_networks(networks: Value, mbus: &str, ports: &[Port]) -> Result<NetworkPlan, String> {
         let agent = AgentConfig { mbus: Some(mbus.to_owned()), cert: None };
         let cid = ObjectKind::Vm.parse("vm-00000000-0000-4000-8000-0000000a0b0c").unwrap();
         plan(&cid, networks.as_object().unwrap(), &agent, ports, false).map_err(|failure| failure.message)
     }
 
     /// Returns the description of the first network for QEMU.
-    fn netdev(networks: &VmNetworks) -> String {
+    fn netdev(networks: &NetworkPlan) -> String {
         networks.record.options()[0].1.clone()
     }
 

@@ -71,10 +71,10 @@ fn platform() -> String {
         .into_iter()
         .find_map(|path| std::fs::read_to_string(path).ok())
         .unwrap_or_default();
-    let mut facts: Vec<&str> =
+    let mut release_lines: Vec<&str> =
         release.lines().filter(|line| line.starts_with("ID=") || line.starts_with("VERSION_ID=")).collect();
-    facts.sort_unstable();
-    format!("{} {} {}", std::env::consts::OS, std::env::consts::ARCH, facts.join(" "))
+    release_lines.sort_unstable();
+    format!("{} {} {}", std::env::consts::OS, std::env::consts::ARCH, release_lines.join(" "))
 }
 
 #[cfg(test)]

@@ -155,7 +155,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     });
     let mut evidence = AgentEvidence::default();
     let mut vm_problems = Vec::new();
-    let mut untracked = Vec::new();
+    let mut untracked_disk_problems = Vec::new();
     let mut agent_finding = None;
     let mut hints = Vec::new();
     let mut has_other_address = false;
@@ -216,7 +216,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     agent_finding = Some(answering_agent_finding(probe, &vm));
                     has_jobs = !AgentState::is_without_jobs(&probe.agent, state)?;
                     evidence.mounted_disks.clone_from(&mounted_disks);
-                    untracked = untracked_disks(&state.disks, &mounted_disks, &vm);
+                    untracked_disk_problems = untracked_disks(&state.disks, &mounted_disks, &vm);
                     let in_use = DisksInUse {
                         attached_disks: ask_attached_disks(probe, &checking, &vm)?,
                         mounted_disks,
@@ -262,23 +262,29 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             probe.run.reporter.note(cause);
         }
     }
-    hints.extend(untracked.iter().filter_map(|problem| match &problem.subject {
+    hints.extend(untracked_disk_problems.iter().filter_map(|problem| match &problem.subject {
         ProblemSubject::Disk(disk) => Some(keep_untracked(&disk.cid)),
         _ => None,
     }));
-    let problems: Vec<Problem> =
-        disk_problems.into_iter().chain(untracked).chain(vm_problems).chain(call_problem).collect();
+    let problems: Vec<Problem> = disk_problems
+        .into_iter()
+        .chain(untracked_disk_problems)
+        .chain(vm_problems)
+        .chain(call_problem)
+        .collect();
     let detached_disk = state.detached_disk().map(|disk| Resource::Disk(disk.handle()));
     let resources = checked_resources.iter().map(|checked_resource| {
         let is_detached = detached_disk.as_ref() == Some(&checked_resource.resource);
         finding(checked_resource, is_detached, &problems)
     });
-    let untracked = problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
-    let untracked = untracked.filter_map(|problem| {
+    let untracked_disk_problems =
+        problems.iter().filter(|problem| problem.kind == ProblemKind::UntrackedDisk);
+    let untracked_disk_findings = untracked_disk_problems.filter_map(|problem| {
         let resource = problem.subject.resource()?;
         Some(Finding::of(problem, resource.kind().name(), resource.cid().to_owned(), resource.cpi()))
     });
-    let findings = resources.chain(untracked).chain(agent_finding).chain(call_findings).collect();
+    let findings =
+        resources.chain(untracked_disk_findings).chain(agent_finding).chain(call_findings).collect();
     let unchecked_resources = UncheckedResources::among(&checked_resources);
     if !problems.is_empty() && !unchecked_resources.is_empty() {
         probe.run.reporter.warn(format!(

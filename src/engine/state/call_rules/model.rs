@@ -159,8 +159,8 @@ impl Model {
         }
         state.record = record;
         state.runs[run].view = record;
-        for (other, stale) in state.runs.iter_mut().enumerate() {
-            stale.is_stale |= other != run && stale.phase.has_read();
+        for (other, other_run) in state.runs.iter_mut().enumerate() {
+            other_run.is_stale |= other != run && other_run.phase.has_read();
         }
         true
     }
@@ -260,8 +260,8 @@ impl Model {
             Phase::Fencing => {
                 next_state.runs[run].phase = Phase::Reading;
                 next_state.is_unfenced = false;
-                for (other, stale) in next_state.runs.iter_mut().enumerate() {
-                    stale.is_stale |= other != run && stale.phase.has_read();
+                for (other, other_run) in next_state.runs.iter_mut().enumerate() {
+                    other_run.is_stale |= other != run && other_run.phase.has_read();
                 }
                 transitions.push((ModelAction::Fence { run }, next_state));
             }

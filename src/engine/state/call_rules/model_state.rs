@@ -256,8 +256,8 @@ impl BitPacker {
         };
         self.add(4, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
-        let facts = [call.is_announced, call.is_held, call.is_made, call.is_published];
-        self.add(1, facts.map(u8::from));
+        let flags = [call.is_announced, call.is_held, call.is_made, call.is_published];
+        self.add(1, flags.map(u8::from));
         self.add(1, [call.is_alive, call.is_resized].map(u8::from));
         self.add(1, [call.run]);
     }

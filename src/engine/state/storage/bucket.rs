@@ -98,11 +98,11 @@ impl BucketDocuments {
     pub(super) fn take_lease(
         &self,
         holder: &Holder,
-        calls: &Path,
+        calls_directory: &Path,
         encryption: &Encryption,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Lease> {
-        let lease = Lease::take(&self.client, holder, calls, encryption, on_conflict)?;
+        let lease = Lease::take(&self.client, holder, calls_directory, encryption, on_conflict)?;
         *self.shared_lease() = Some(Arc::clone(lease.shared_lease()));
         // Versions read before may have been replaced under another holder of the lease.
         self.known_versions.lock().clear();

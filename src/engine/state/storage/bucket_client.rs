@@ -65,7 +65,7 @@ impl BucketClient {
     /// Creates the client of the bucket. Makes no request.
     pub(super) fn open(settings: &BucketSettings) -> Result<Self> {
         let interruption = settings.interruption();
-        let store = settings.store(&interruption)?;
+        let store = settings.create_client(&interruption)?;
         Ok(BucketClient { settings: settings.clone(), store, interruption })
     }
 

@@ -61,7 +61,8 @@ struct Instructions {
     /// The lease that the run holds, and the keeper renews.
     lease_id: Uuid,
     /// The directory to which CPI processes write their answers.
-    calls: PathBuf,
+    #[serde(rename = "calls")]
+    calls_directory: PathBuf,
     encryption: Encryption,
 }
 
@@ -79,7 +80,7 @@ impl Keeper {
         executable: &Path,
         settings: &BucketSettings,
         lease_id: Uuid,
-        calls: &Path,
+        calls_directory: &Path,
         encryption: &Encryption,
     ) -> Result<Self> {
         let start_error = |error| Error::io("starting the process that keeps the answers of the CPI", error);
@@ -95,7 +96,7 @@ impl Keeper {
         let instructions = Instructions {
             settings: settings.clone(),
             lease_id,
-            calls: calls.to_owned(),
+            calls_directory: calls_directory.to_owned(),
             encryption: encryption.clone(),
         };
         let mut line = serde_json::to_vec(&instructions).map_err(|error| start_error(error.into()))?;
@@ -111,11 +112,11 @@ impl Keeper {
         let _ = self.child.wait();
     }
 
-    /// Leaves the calls in `calls` to the keeper. Waits briefly for it to end if no call runs.
-    pub(super) fn hand_over(mut self, calls: &Path) {
+    /// Leaves the calls in `calls_directory` to the keeper. Waits briefly for it to end if no call runs.
+    pub(super) fn hand_over(mut self, calls_directory: &Path) {
         drop(self.run_pipe);
         let is_running = |call: &CallFiles| matches!(call.read_progress(), Ok(LocalProgress::Running));
-        if calls::find_marked_calls(calls).iter().any(is_running) {
+        if calls::find_marked_calls(calls_directory).iter().any(is_running) {
             return;
         }
         let start = Instant::now();
@@ -142,10 +143,10 @@ pub fn run_keeper() -> Result<()> {
     }
     // The files are opened first, because they may be removed soon after the run was killed.
     let calls: Vec<_> =
-        calls::find_marked_calls(&instructions.calls).into_iter().map(CallFiles::watch).collect();
+        calls::find_marked_calls(&instructions.calls_directory).into_iter().map(CallFiles::watch).collect();
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
-        .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls))
+        .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls_directory))
         .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
     let mut result = Ok(());
     for call in calls {

@@ -70,7 +70,7 @@ pub(in crate::state) struct Lease {
 #[derive(Debug)]
 pub(super) struct SharedLease {
     client: Arc<BucketClient>,
-    calls: PathBuf,
+    calls_directory: PathBuf,
     encryption: Encryption,
     status: Mutex<LeaseStatus>,
     /// Wakes the thread that renews the lease.
@@ -101,7 +101,7 @@ impl Lease {
     pub(super) fn take(
         client: &Arc<BucketClient>,
         holder: &Holder,
-        calls: &Path,
+        calls_directory: &Path,
         encryption: &Encryption,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
@@ -145,7 +145,7 @@ impl Lease {
                 prompting_since: None,
                 has_ended: false,
             };
-            let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
+            let shared_lease = Arc::new(SharedLease::new(client, calls_directory, encryption, status));
             let renewal_thread = Some(shared_lease.renew_in_background().map_err(lock_error)?);
             let lease = Lease { shared_lease, renewal_thread, previous_holder };
             lease.shared_lease.start_keeper()?;
@@ -158,7 +158,7 @@ impl Lease {
     pub(super) fn inherit(
         client: &Arc<BucketClient>,
         lease_id: Uuid,
-        calls: &Path,
+        calls_directory: &Path,
     ) -> io::Result<Option<Self>> {
         // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
@@ -177,7 +177,7 @@ impl Lease {
             prompting_since: None,
             has_ended: false,
         };
-        let shared_lease = Arc::new(SharedLease::new(client, calls, encryption, status));
+        let shared_lease = Arc::new(SharedLease::new(client, calls_directory, encryption, status));
         // The first attempt may conflict with a last renewal by the run itself.
         let _ = shared_lease.renew() || shared_lease.renew();
         let renewal_thread = Some(shared_lease.renew_in_background()?);
@@ -207,8 +207,8 @@ impl Drop for Lease {
         let keeper = shared_lease.keeper.lock().take();
         match keeper {
             // The keeper publishes the outcome of the calls, and then gives the lease back.
-            Some(keeper) if !calls::find_marked_calls(&shared_lease.calls).is_empty() => {
-                keeper.hand_over(&shared_lease.calls)
+            Some(keeper) if !calls::find_marked_calls(&shared_lease.calls_directory).is_empty() => {
+                keeper.hand_over(&shared_lease.calls_directory)
             }
             keeper => {
                 let may_give_back = call_rules::may_give_back(shared_lease.lock_status().content.is_unfenced);
@@ -226,10 +226,15 @@ impl Drop for Lease {
 }
 
 impl SharedLease {
-    fn new(client: &Arc<BucketClient>, calls: &Path, encryption: &Encryption, status: LeaseStatus) -> Self {
+    fn new(
+        client: &Arc<BucketClient>,
+        calls_directory: &Path,
+        encryption: &Encryption,
+        status: LeaseStatus,
+    ) -> Self {
         SharedLease {
             client: Arc::clone(client),
-            calls: calls.to_owned(),
+            calls_directory: calls_directory.to_owned(),
             encryption: encryption.clone(),
             status: Mutex::new(status),
             wake_up: Condvar::new(),
@@ -291,7 +296,7 @@ impl SharedLease {
         let settings = &self.client.settings;
         let Some(executable) = &settings.executable else { return Ok(()) };
         let lease_id = self.lock_status().content.lease_id;
-        let keeper = Keeper::start(executable, settings, lease_id, &self.calls, &self.encryption)?;
+        let keeper = Keeper::start(executable, settings, lease_id, &self.calls_directory, &self.encryption)?;
         *self.keeper.lock() = Some(keeper);
         Ok(())
     }

@@ -17,9 +17,9 @@
 //! | `.journal/registry.json` | the content of the registry of contract v1 |
 //! | `.lock` | the holder of the lock |
 //!
-//! A CPI process always writes its answer and its log to files on this machine ([`Storage::calls`]). If that
-//! directory is not the journal, it also has the mark `ID.announced` of each call that this machine is to
-//! make.
+//! A CPI process always writes its answer and its log to files on this machine, in
+//! [`Storage::calls_directory`]. If that directory is not the journal, it also has the mark `ID.announced` of
+//! each call that this machine is to make.
 
 mod address;
 mod bucket;
@@ -59,7 +59,7 @@ pub struct Storage(Arc<Inner>);
 struct Inner {
     backend: Backend,
     /// The directory to which CPI processes write their answers.
-    calls: PathBuf,
+    calls_directory: PathBuf,
     /// True if that directory is not the journal, so other machines cannot see the answers.
     answers_outside_journal: bool,
     encryption: Encryption,
@@ -136,11 +136,11 @@ impl std::fmt::Display for Storage {
 
 impl Storage {
     fn in_directory(directory: Directory) -> Self {
-        let calls = directory.path(JOURNAL);
+        let calls_directory = directory.path(JOURNAL);
         let (backend, lock_file) = (Backend::Directory(directory), OnceLock::new());
         Storage(Arc::new(Inner {
             backend,
-            calls,
+            calls_directory,
             answers_outside_journal: false,
             encryption: Encryption::default(),
             lock_file,
@@ -148,25 +148,42 @@ impl Storage {
     }
 
     /// Returns the same storage with encrypted documents. CPI processes do not encrypt, so with encryption
-    /// they write their answers to `calls`. A bucket is returned unchanged: it gets its encryption in
-    /// [`Storage::in_bucket`].
+    /// they write their answers to `calls_directory`. A bucket is returned unchanged: it gets its encryption
+    /// in [`Storage::in_bucket`].
     #[must_use]
-    pub fn with_encryption(self, encryption: Encryption, calls: PathBuf) -> Self {
+    pub fn with_encryption(self, encryption: Encryption, calls_directory: PathBuf) -> Self {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 let answers_outside_journal = encryption.encrypts();
-                let calls = if answers_outside_journal { calls } else { directory.path(JOURNAL) };
+                let calls_directory =
+                    if answers_outside_journal { calls_directory } else { directory.path(JOURNAL) };
                 let (backend, lock_file) = (Backend::Directory(directory.clone()), OnceLock::new());
-                Storage(Arc::new(Inner { backend, calls, answers_outside_journal, encryption, lock_file }))
+                Storage(Arc::new(Inner {
+                    backend,
+                    calls_directory,
+                    answers_outside_journal,
+                    encryption,
+                    lock_file,
+                }))
             }
             Backend::Bucket(_) => self,
         }
     }
 
-    /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls`.
-    pub fn in_bucket(settings: &BucketSettings, encryption: Encryption, calls: PathBuf) -> Result<Self> {
+    /// Opens the storage of a state in a bucket. CPI processes write their answers to `calls_directory`.
+    pub fn in_bucket(
+        settings: &BucketSettings,
+        encryption: Encryption,
+        calls_directory: PathBuf,
+    ) -> Result<Self> {
         let (backend, lock_file) = (Backend::Bucket(BucketDocuments::open(settings)?), OnceLock::new());
-        Ok(Storage(Arc::new(Inner { backend, calls, answers_outside_journal: true, encryption, lock_file })))
+        Ok(Storage(Arc::new(Inner {
+            backend,
+            calls_directory,
+            answers_outside_journal: true,
+            encryption,
+            lock_file,
+        })))
     }
 
     /// Follows symbolic links to the state file. Two names for one file must mean one lock, and a write must
@@ -179,7 +196,7 @@ impl Storage {
                     Error::io(format!("following the link '{}'", directory.state().display()), error)
                 })?;
                 Ok(Storage::in_directory(target)
-                    .with_encryption(self.0.encryption.clone(), self.0.calls.clone()))
+                    .with_encryption(self.0.encryption.clone(), self.0.calls_directory.clone()))
             }
         }
     }
@@ -222,8 +239,8 @@ impl Storage {
     }
 
     /// Returns the directory to which CPI processes write their answers.
-    pub(super) fn calls(&self) -> &Path {
-        &self.0.calls
+    pub(super) fn calls_directory(&self) -> &Path {
+        &self.0.calls_directory
     }
 
     /// Returns the state file if CPI processes write their answers to a directory beside it.
@@ -425,7 +442,8 @@ impl Storage {
                 Ok(StateLock::File(lock))
             }
             Backend::Bucket(bucket) => {
-                let lease = bucket.take_lease(holder, self.calls(), &self.0.encryption, on_conflict)?;
+                let lease =
+                    bucket.take_lease(holder, self.calls_directory(), &self.0.encryption, on_conflict)?;
                 if call_rules::must_fence(lease.previous_holder.is_some()) {
                     bucket.fence().map_err(|error| Error::io(format!("taking over '{self}'"), error))?;
                     lease.shared_lease().mark_fenced();

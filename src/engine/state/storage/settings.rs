@@ -49,7 +49,7 @@ fn never_interrupted() -> InterruptCheck {
 impl fmt::Debug for BucketSettings {
     // The variables hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Shared({})", self.address)
+        write!(f, "BucketSettings({})", self.address)
     }
 }
 
@@ -170,7 +170,7 @@ impl BucketSettings {
     }
 
     /// Creates the client of the bucket. Makes no request.
-    pub(super) fn store(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
+    pub(super) fn create_client(&self, interruption: &Interruption) -> Result<Arc<dyn ObjectStore>> {
         let client_interruption = interruption.clone();
         let (client, _) = artifact::create_client(
             &self.env_vars,
@@ -372,21 +372,21 @@ mod tests {
     #[test]
     fn each_service_reads_its_own_variables() {
         let keys = [("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_REGION", "eu-west-1")];
-        let store = settings("s3://bucket/k", &keys).store(&no_interruption()).unwrap();
+        let store = settings("s3://bucket/k", &keys).create_client(&no_interruption()).unwrap();
         assert_eq!(store.to_string(), "AmazonS3(bucket)");
         let keys = [("AZURE_STORAGE_ACCOUNT_NAME", "account"), ("AZURE_STORAGE_ACCOUNT_KEY", "a2V5")];
-        let store = settings("az://container/k", &keys).store(&no_interruption()).unwrap();
+        let store = settings("az://container/k", &keys).create_client(&no_interruption()).unwrap();
         assert!(store.to_string().contains("account: account, container: container"), "{store}");
         let key = r#"{"private_key": "s", "private_key_id": "i", "client_email": "e", "gcs_base_url": "http://127.0.0.1:1", "disable_oauth": true}"#;
         let store = settings("gs://bucket/k", &[("GOOGLE_SERVICE_ACCOUNT_KEY", key)])
-            .store(&no_interruption())
+            .create_client(&no_interruption())
             .unwrap();
         assert_eq!(store.to_string(), "GoogleCloudStorage(bucket)");
     }
 
     #[test]
     fn missing_or_unsafe_settings_are_reported() {
-        let error = settings("az://container/k", &[]).store(&no_interruption()).unwrap_err();
+        let error = settings("az://container/k", &[]).create_client(&no_interruption()).unwrap_err();
         assert!(error.hints()[0].contains("AZURE_STORAGE_ACCOUNT_NAME"), "{error:?}");
         for (endpoint, part) in [
             ("http://s3.example.com", "whole network"),
@@ -395,7 +395,7 @@ mod tests {
             ("https://me:secret@s3.example.com", "contains credentials"),
         ] {
             let error = settings("s3://b/k", &[("AWS_ENDPOINT_URL", endpoint)])
-                .store(&no_interruption())
+                .create_client(&no_interruption())
                 .unwrap_err();
             let message = error.chain().join(" ");
             assert!(message.contains(part) && !message.contains("secret"), "{endpoint}: {error:?}");
@@ -406,7 +406,7 @@ mod tests {
             ("gs://b/k", "GOOGLE_BASE_URL", "http://gcs.lan"),
             ("gs://b/k", "GOOGLE_SERVICE_ACCOUNT_KEY", key),
         ] {
-            let error = settings(url, &[(name, endpoint)]).store(&no_interruption()).unwrap_err();
+            let error = settings(url, &[(name, endpoint)]).create_client(&no_interruption()).unwrap_err();
             let message = error.chain().join(" ");
             assert!(message.contains(name) && message.contains("whole network"), "{error:?}");
         }
@@ -415,7 +415,7 @@ mod tests {
             vec![("AWS_ENDPOINT_URL", "http://s3.lan:9"), ("AWS_ALLOW_HTTP", "true")],
             vec![("AWS_ENDPOINT_URL", "https://s3.lan:9")],
         ] {
-            settings("s3://b/k", &env_vars).store(&no_interruption()).unwrap();
+            settings("s3://b/k", &env_vars).create_client(&no_interruption()).unwrap();
         }
         let profile = settings("s3://b/k", &[("AWS_PROFILE", "x")]);
         assert!(profile.advice().contains("export-credentials"));

@@ -313,7 +313,7 @@ impl Interpreter {
             },
             Node::Call(call) => {
                 let is_defined = match &call.receiver {
-                    None => self.responds_privately(&env.this, &call.name),
+                    None => self.responds_at_all(&env.this, &call.name),
                     Some(receiver) => match self.eval(receiver, env) {
                         Ok(value) => self.responds_to(&value, &call.name),
                         Err(Flow::Raise(_)) => false,

@@ -116,7 +116,7 @@ pub(crate) struct Interpreter {
     stack_base: usize,
     /// The last id given out. Ids are multiples of 8 from 16 on, so that none is the `object_id` of nil (8)
     /// or true (20).
-    next_id: u64,
+    last_id: u64,
     /// The source range of the current expression, which errors quote.
     pub(super) span: (u32, u32),
     /// Ruby's own classes that the template has used, by full name.
@@ -177,7 +177,7 @@ impl Interpreter {
             context: context.clone(),
             limits,
             stack_base,
-            next_id: 8,
+            last_id: 8,
             span: (0, 0),
             classes: FxHashMap::default(),
             globals: FxHashMap::default(),
@@ -234,8 +234,8 @@ impl Interpreter {
 
     /// Returns a new id for an object, a frame or a block.
     pub(super) fn allocate_id(&mut self) -> u64 {
-        self.next_id += 8;
-        self.next_id
+        self.last_id += 8;
+        self.last_id
     }
 
     /// Creates an object.

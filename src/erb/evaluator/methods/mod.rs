@@ -252,7 +252,7 @@ impl Interpreter {
     }
 
     /// Returns true if a value has a public or private method of this name.
-    pub(super) fn responds_privately(&mut self, value: &Value, name: &str) -> bool {
+    pub(super) fn responds_at_all(&mut self, value: &Value, name: &str) -> bool {
         self.find_user_method(value, name).is_some()
             || self.has_ruby_method(value, name)
             || self.has_kernel_method(name)

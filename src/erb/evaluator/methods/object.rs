@@ -66,7 +66,7 @@ impl Interpreter {
                 let method_name = self.name_arg(&method_name)?;
                 let includes_private = args.get(1).is_some_and(Value::is_truthy);
                 let mut responds = if includes_private {
-                    self.responds_privately(receiver, &method_name)
+                    self.responds_at_all(receiver, &method_name)
                 } else {
                     self.responds_to(receiver, &method_name)
                 };
@@ -93,7 +93,7 @@ impl Interpreter {
             "method" | "public_method" => {
                 let method_name = self.arg(args, 0)?;
                 let method_name = self.name_arg(&method_name)?;
-                if !self.responds_privately(receiver, &method_name) {
+                if !self.responds_at_all(receiver, &method_name) {
                     let class = self.class_of(receiver).label();
                     let text = format!("undefined method `{method_name}' for class `{class}'");
                     return Err(self.detailed_error("NameError", text, Value::symbol(&method_name)));

@@ -120,7 +120,7 @@ impl<'s> Translator<'s> {
         let Scope { is_extended, looks_behind, .. } = *self.current_scope();
         if is_extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
             if character == '#' {
-                let _ = self.characters.by_ref().find(|comment| *comment == '\n');
+                let _ = self.characters.by_ref().find(|character| *character == '\n');
             }
             self.skip_blank();
             return Ok(());
@@ -128,9 +128,9 @@ impl<'s> Translator<'s> {
         let rest = self.characters.as_str();
         if character == '(' && rest.starts_with("?#") {
             let mut is_escaped = false;
-            let is_closed = self.characters.by_ref().skip(2).any(|comment| {
-                let ends = comment == ')' && !is_escaped;
-                is_escaped = comment == '\\' && !is_escaped;
+            let is_closed = self.characters.by_ref().skip(2).any(|character| {
+                let ends = character == ')' && !is_escaped;
+                is_escaped = character == '\\' && !is_escaped;
                 ends
             });
             self.skip_blank();

@@ -16,7 +16,7 @@ use super::process::TaskControl;
 use base::{Error, Result};
 
 /// Copies all files below `source_root` into `target_root`, and syncs the file system of `target_root`.
-pub(super) fn copy_tree(source_root: &Path, target_root: &Path, task: &TaskControl) -> Result<()> {
+pub(super) fn copy_disk(source_root: &Path, target_root: &Path, task: &TaskControl) -> Result<()> {
     let mut links = HashMap::new();
     let mut directories = Vec::new();
     for entry in walkdir::WalkDir::new(source_root).same_file_system(true) {
@@ -195,7 +195,7 @@ mod tests {
         let _ = rustix::fs::lsetxattr(source.join("deep/file"), "user.mark", b"yes", XattrFlags::empty());
 
         for _ in 0..2 {
-            copy_tree(&source, &target, &TaskControl::default()).unwrap();
+            copy_disk(&source, &target, &TaskControl::default()).unwrap();
             let meta = |path: &str| fs::symlink_metadata(target.join(path)).unwrap();
             assert_eq!(fs::read(target.join("deep/file")).unwrap(), b"content");
             assert_eq!(meta("hard").ino(), meta("deep/file").ino());
@@ -231,6 +231,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let task = TaskControl::default();
         task.cancel();
-        copy_tree(directory.path(), directory.path(), &task).unwrap_err();
+        copy_disk(directory.path(), directory.path(), &task).unwrap_err();
     }
 }
