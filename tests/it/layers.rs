@@ -400,7 +400,15 @@ fn names_on_the_pages_exist() {
     }
 }
 
-/// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that are not in it.
+/// Returns true if Rust code defines a name, or has methods of the type with this name.
+fn defines(text: &str, name: &str) -> bool {
+    let item = r"\b(?:const|enum|fn|let|mod|static|struct|trait|type)(?:\s+mut)?\s+";
+    let definition = format!(r"(?m){item}{name}\b|^impl\b.*\b{name}\b|^\s+{name}(?:\(|,| \{{|$)");
+    regex::Regex::new(&definition).unwrap().is_match(text)
+}
+
+/// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that it does not
+/// define.
 fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let attribution =
         regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
@@ -408,9 +416,8 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
     let mut misplaced = Vec::new();
     for captures in attribution.captures_iter(page) {
         let text = text_of(&captures[2]).unwrap_or_default();
-        let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         let names = backtick_text.captures_iter(&captures[1]).map(|name| name[1].to_owned());
-        let missing = names.filter(|name| !words.contains(name.as_str()));
+        let missing = names.filter(|name| !defines(&text, name));
         misplaced.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
     }
     misplaced
@@ -418,13 +425,14 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
 
 #[test]
 fn finds_names_that_are_in_another_file() {
-    let page = "`A`, `B` of `x.rs`, `C` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`\n";
+    let page = "`A`, `B` of `x.rs`, `C`, `F` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`, \
+                `c` in `y.rs`\n";
     let text_of = |path: &str| match path {
         "x.rs" => Some("struct A; struct Bc;".to_owned()),
-        "y.rs" => Some("fn C(D)".to_owned()),
+        "y.rs" => Some("enum C {\n    F,\n}\nimpl D {\n    fn x() { c(1) }\n}\n".to_owned()),
         _ => None,
     };
-    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs"]);
+    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs", "c of y.rs"]);
 }
 
 #[test]
