@@ -45,6 +45,7 @@ pub mod shared_cache;
 mod source;
 mod source_form;
 pub mod stemcell;
+pub mod timeouts;
 mod url;
 pub mod userland;
 

@@ -8,7 +8,8 @@ use super::finish::CommandResult;
 use super::grammar;
 use super::paths;
 use super::session::Session;
-use artifact::limits::{FEED_TIMEOUT, MAX_FEED_BYTES};
+use artifact::limits::MAX_FEED_BYTES;
+use artifact::timeouts::FEED_TIMEOUT;
 use base::{Error, Result, text};
 
 #[derive(Debug, Clone, Args)]

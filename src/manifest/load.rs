@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::deployment::{Az, CloudProvider, PreviousAgent};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
-use super::ops::{self, ItemIndex, Ops, PathError};
+use super::ops::{self, ItemLookup, Ops, PathError};
 use super::reader::ProblemList;
 use super::secrets::KnownInputs;
 use super::shape::refuse_other_files;
@@ -631,8 +631,8 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         *root = yaml::load(&manifest, &inputs.manifest)?;
         Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
-    let mut index = ItemIndex::default();
-    ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut index))
+    let mut lookup = ItemLookup::default();
+    ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut lookup))
 }
 
 /// Returns the hints for variables without a value: the files beside the manifest that have them, or else the

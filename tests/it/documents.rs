@@ -262,7 +262,7 @@ fn page_of_the_manifest_has_all_keys() {
 /// Checks the table of limits in docs/operating.md against the constants that the program uses.
 #[test]
 fn table_of_limits_matches_the_program() {
-    use artifact::{limits, shared_cache};
+    use artifact::{shared_cache, timeouts};
     use engine::agent::AGENT_TIMEOUTS;
     use engine::{registry, state};
 
@@ -279,11 +279,11 @@ fn table_of_limits_matches_the_program() {
         ("agent: answer after an upload, while the agent computes the digest", Some(AGENT_TIMEOUTS.digest)),
         ("agent: cleanup message after a signal", Some(AGENT_TIMEOUTS.cleanup)),
         ("agent: check for an untracked VM", Some(AGENT_TIMEOUTS.search)),
-        ("download: connection to a server, a proxy or from a jumpbox", Some(limits::CONNECT_TIMEOUT)),
-        ("download: everything before the request", Some(limits::SETUP_TIMEOUT)),
-        ("download: answer up to the end of its headers", Some(limits::HEADERS_TIMEOUT)),
-        ("download: transfer in which no byte moves", Some(limits::STALL_TIMEOUT)),
-        ("release feed of `version --check`: connection and answer", Some(limits::FEED_TIMEOUT)),
+        ("download: connection to a server, a proxy or from a jumpbox", Some(timeouts::CONNECT_TIMEOUT)),
+        ("download: everything before the request", Some(timeouts::SETUP_TIMEOUT)),
+        ("download: answer up to the end of its headers", Some(timeouts::HEADERS_TIMEOUT)),
+        ("download: transfer in which no byte moves", Some(timeouts::STALL_TIMEOUT)),
+        ("release feed of `version --check`: connection and answer", Some(timeouts::FEED_TIMEOUT)),
         ("bucket: request", Some(state::BUCKET_REQUEST_TIMEOUT)),
         ("bucket: sending a request again", Some(state::BUCKET_RETRY_TIMEOUT)),
         ("shared cache: reading or writing a part of a file", Some(state::SHARED_CACHE_PART_TIMEOUT)),

@@ -18,7 +18,7 @@ use super::InterruptCheck;
 use super::jumpbox::JumpboxSession;
 use super::proxy::{Proxies, ProxyCredentials, ProxyServer, Route};
 use super::socks5;
-use crate::limits::{CONNECT_TIMEOUT, STALL_TIMEOUT};
+use crate::timeouts::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
 use net::plain_errors::io_problem;

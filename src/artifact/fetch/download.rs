@@ -22,7 +22,7 @@ use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::archive::Limits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::http_url::HttpUrl;
-use crate::limits::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
+use crate::timeouts::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
 use base::text::{bytes, duration};

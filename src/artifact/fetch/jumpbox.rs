@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use super::InterruptCheck;
 use super::proxy::ProxyServer;
-use crate::limits::CONNECT_TIMEOUT;
+use crate::timeouts::CONNECT_TIMEOUT;
 use base::files::input;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
 use net::plain_errors::ssh_problem;

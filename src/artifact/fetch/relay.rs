@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::connection::ProxyDialer;
 use super::proxy::Proxies;
-use crate::limits::CONNECT_TIMEOUT;
+use crate::timeouts::CONNECT_TIMEOUT;
 use base::{Error, Result};
 
 /// The timeout of reads and writes. It is so long that only ssh's own timeouts matter.

@@ -1,8 +1,8 @@
 //! The operations `replace`, `remove` and `test`.
 
-use super::item_index::{ItemAddress, ItemIndex};
+use super::item_lookup::{ItemAddress, ItemLookup};
 use super::path::{Modifier, Path, Token};
-use super::walk::{MatchResult, PathError, PathErrorKind, PathStep, find_indexed, to_i64};
+use super::walk::{MatchResult, PathError, PathErrorKind, PathStep, find_with_lookup, to_i64};
 use yaml::{Data, Mapping, Node};
 
 /// A value, and its address if it is an item of a list.
@@ -23,17 +23,17 @@ pub(super) fn replace(
     root: &mut Node,
     path: &Path,
     value: Node,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<(), PathError> {
     let mut target = Target { node: root, address: None };
     for (step, token) in PathStep::all(path) {
         if step.is_last() {
-            return put(target, step, token, value, index);
+            return put(target, step, token, value, lookup);
         }
-        target = descend_creating(target.node, step, token, index)?;
+        target = descend_creating(target.node, step, token, lookup)?;
     }
     // An empty path means the whole document.
-    index.drop_lists(target.node);
+    lookup.drop_lists(target.node);
     *target.node = value;
     Ok(())
 }
@@ -43,7 +43,7 @@ fn descend_creating<'a>(
     node: &'a mut Node,
     step: PathStep<'_>,
     token: &Token,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<Target<'a>, PathError> {
     match token {
         Token::Key { key, is_optional } => {
@@ -68,16 +68,16 @@ fn descend_creating<'a>(
         }
         Token::Index { index: position, modifiers } => {
             let items = step.seq_mut(node)?;
-            let position = step.index(*position, modifiers, items)?;
+            let position = step.resolve_index(*position, modifiers, items)?;
             Ok(Target::item(items, position))
         }
         Token::Match { key, value, is_optional, modifiers } => {
             let items = step.seq_mut(node)?;
-            let position = match step.find(key, value, *is_optional, items, index)? {
-                MatchResult::One(position) => step.index(to_i64(position), modifiers, items)?,
+            let position = match step.find(key, value, *is_optional, items, lookup)? {
+                MatchResult::One(position) => step.resolve_index(to_i64(position), modifiers, items)?,
                 MatchResult::Absent => {
                     let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                    push(items, Data::Map(entry).into(), index);
+                    push(items, Data::Map(entry).into(), lookup);
                     items.len() - 1
                 }
             };
@@ -93,7 +93,7 @@ fn put(
     step: PathStep<'_>,
     token: &Token,
     value: Node,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<(), PathError> {
     match token {
         Token::Key { key, is_optional } => {
@@ -102,31 +102,31 @@ fn put(
                 return Err(step.missing_key_error(key, map));
             }
             let old = map.insert(Node::string(key), value);
-            index.note_entry(target.address, key, old.as_ref(), map.get(key));
+            lookup.note_entry(target.address, key, old.as_ref(), map.get(key));
         }
         Token::Index { index: position, modifiers } => {
             let items = step.seq_mut(target.node)?;
-            replace_or_insert(items, step, *position, modifiers, value, index)?;
+            replace_or_insert(items, step, *position, modifiers, value, lookup)?;
         }
         Token::Match { key, value: match_value, is_optional, modifiers } => {
             let items = step.seq_mut(target.node)?;
-            match step.find(key, match_value, *is_optional, items, index)? {
+            match step.find(key, match_value, *is_optional, items, lookup)? {
                 MatchResult::One(position) => {
-                    replace_or_insert(items, step, to_i64(position), modifiers, value, index)?
+                    replace_or_insert(items, step, to_i64(position), modifiers, value, lookup)?
                 }
-                MatchResult::Absent => push(items, value, index),
+                MatchResult::Absent => push(items, value, lookup),
             }
         }
-        Token::End => push(step.seq_mut(target.node)?, value, index),
+        Token::End => push(step.seq_mut(target.node)?, value, lookup),
     }
     Ok(())
 }
 
 /// Adds an item at the end of a sequence.
-fn push(items: &mut Vec<Node>, value: Node, index: &mut ItemIndex) {
+fn push(items: &mut Vec<Node>, value: Node, lookup: &mut ItemLookup) {
     let end = ItemAddress::new(items, items.len());
     items.push(value);
-    index.note_insertion(end, items);
+    lookup.note_insertion(end, items);
 }
 
 /// Replaces an item of a sequence, or inserts the value before or after it.
@@ -136,30 +136,30 @@ fn replace_or_insert(
     position: i64,
     modifiers: &[Modifier],
     value: Node,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<(), PathError> {
     let (moves, insertion) = match modifiers {
         [moves @ .., Modifier::Before] => (moves, Some(0)),
         [moves @ .., Modifier::After] => (moves, Some(1)),
         moves => (moves, None),
     };
-    let position = step.index(position, moves, items)?;
+    let position = step.resolve_index(position, moves, items)?;
     match insertion {
         Some(offset) => {
             let new_address = ItemAddress::new(items, position + offset);
             items.insert(position + offset, value);
-            index.note_insertion(new_address, items);
+            lookup.note_insertion(new_address, items);
         }
         None => {
             let old = std::mem::replace(&mut items[position], value);
-            index.note_replacement(ItemAddress::new(items, position), &old, &items[position]);
+            lookup.note_replacement(ItemAddress::new(items, position), &old, &items[position]);
         }
     }
     Ok(())
 }
 
 /// Removes the value at a path. A missing value is an error unless its token is optional.
-pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Result<(), PathError> {
+pub(super) fn remove(root: &mut Node, path: &Path, lookup: &mut ItemLookup) -> Result<(), PathError> {
     let mut target = Target { node: root, address: None };
     for (step, token) in PathStep::all(path) {
         match token {
@@ -170,7 +170,7 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 }
                 if step.is_last() {
                     let old = map.remove(key);
-                    index.note_entry(target.address, key, old.as_ref(), map.get(key));
+                    lookup.note_entry(target.address, key, old.as_ref(), map.get(key));
                     return Ok(());
                 }
                 let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
@@ -181,17 +181,17 @@ pub(super) fn remove(root: &mut Node, path: &Path, index: &mut ItemIndex) -> Res
                 let (position, modifiers) = match token {
                     Token::Index { index: position, modifiers } => (*position, modifiers),
                     Token::Match { key, value, is_optional, modifiers } => {
-                        match step.find(key, value, *is_optional, items, index)? {
+                        match step.find(key, value, *is_optional, items, lookup)? {
                             MatchResult::One(position) => (to_i64(position), modifiers),
                             MatchResult::Absent => return Ok(()),
                         }
                     }
                     _ => return Err(step.unsupported_error("not an item")),
                 };
-                let position = step.index(position, modifiers, items)?;
+                let position = step.resolve_index(position, modifiers, items)?;
                 if step.is_last() {
                     let old = items.remove(position);
-                    index.note_removal(ItemAddress::new(items, position), &old);
+                    lookup.note_removal(ItemAddress::new(items, position), &old);
                     return Ok(());
                 }
                 target = Target::item(items, position);
@@ -210,14 +210,14 @@ pub(super) fn test_value(
     root: &Node,
     path: &Path,
     expected: &Node,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<bool, PathError> {
-    Ok(*find_indexed(root, path, index)? == *expected)
+    Ok(*find_with_lookup(root, path, lookup)? == *expected)
 }
 
 /// Returns true if there is no value at a path. Only the last token may be missing; otherwise it is an error.
-pub(super) fn test_absent(root: &Node, path: &Path, index: &mut ItemIndex) -> Result<bool, PathError> {
-    match find_indexed(root, path, index) {
+pub(super) fn test_absent(root: &Node, path: &Path, lookup: &mut ItemLookup) -> Result<bool, PathError> {
+    match find_with_lookup(root, path, lookup) {
         Ok(_) => Ok(false),
         Err(error)
             if error.depth == path.tokens().len()

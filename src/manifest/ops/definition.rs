@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::path::Path as FilePath;
 
 use super::apply;
-use super::item_index::ItemIndex;
+use super::item_lookup::ItemLookup;
 use super::path::Path;
 use super::suggest;
 use super::walk::PathError;
@@ -79,14 +79,14 @@ impl Ops {
 
     /// Applies all operations in order.
     pub fn apply(&self, mut root: Node) -> Result<Node> {
-        self.clone().apply_to(&mut root, &mut ItemIndex::default())?;
+        self.clone().apply_to(&mut root, &mut ItemLookup::default())?;
         Ok(root)
     }
 
-    /// Applies all operations in place. `index` is that of the document. After an error, `root` keeps the
+    /// Applies all operations in place. `lookup` is that of the document. After an error, `root` keeps the
     /// changes of the earlier operations.
-    pub(crate) fn apply_to(self, root: &mut Node, index: &mut ItemIndex) -> Result<()> {
-        self.ops.into_iter().try_for_each(|op| op.apply(root, index))
+    pub(crate) fn apply_to(self, root: &mut Node, lookup: &mut ItemLookup) -> Result<()> {
+        self.ops.into_iter().try_for_each(|op| op.apply(root, lookup))
     }
 }
 
@@ -190,18 +190,18 @@ impl Op {
         &self.path
     }
 
-    fn apply(mut self, root: &mut Node, index: &mut ItemIndex) -> Result<()> {
+    fn apply(mut self, root: &mut Node, lookup: &mut ItemLookup) -> Result<()> {
         let outcome = match &mut self.action {
             Action::Replace(value) => {
                 let value = std::mem::replace(value, Data::Null.into());
-                apply::replace(root, &self.path, value, index).map(|()| true)
+                apply::replace(root, &self.path, value, lookup).map(|()| true)
             }
             Action::Remove if self.path.tokens().is_empty() => {
                 return Err(Error::invalid("the whole document cannot be removed").context(self.title()));
             }
-            Action::Remove => apply::remove(root, &self.path, index).map(|()| true),
-            Action::TestValue(expected) => apply::test_value(root, &self.path, expected, index),
-            Action::TestAbsent => apply::test_absent(root, &self.path, index),
+            Action::Remove => apply::remove(root, &self.path, lookup).map(|()| true),
+            Action::TestValue(expected) => apply::test_value(root, &self.path, expected, lookup),
+            Action::TestAbsent => apply::test_absent(root, &self.path, lookup),
         };
         match outcome {
             Ok(true) => Ok(()),

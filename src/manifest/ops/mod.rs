@@ -16,12 +16,12 @@
 
 mod apply;
 mod definition;
-mod item_index;
+mod item_lookup;
 mod path;
 mod suggest;
 mod walk;
 
 pub use definition::{Op, Ops};
-pub(crate) use item_index::ItemIndex;
+pub(crate) use item_lookup::ItemLookup;
 pub use path::{Modifier, ParseError, Path, Token};
 pub use walk::{PathError, PathErrorKind, find};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::item_index::{IndexLookup, ItemIndex};
+use super::item_lookup::{ItemLookup, LookupResult};
 use super::path::{Modifier, Path, Token};
 use super::suggest;
 use crate::node_kind::kind_with_article;
@@ -52,8 +52,7 @@ impl From<PathError> for base::Error {
 #[derive(Clone, Copy)]
 pub(super) struct PathStep<'a> {
     pub path: &'a Path,
-    /// The index of the token.
-    pub index: usize,
+    pub token_index: usize,
 }
 
 /// The outcome of a match token.
@@ -67,33 +66,36 @@ pub(super) enum MatchResult {
 impl<'a> PathStep<'a> {
     /// Returns all tokens of a path, each with its position.
     pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (PathStep<'a>, &'a Token)> {
-        path.tokens().iter().enumerate().map(move |(index, token)| (PathStep { path, index }, token))
+        path.tokens()
+            .iter()
+            .enumerate()
+            .map(move |(token_index, token)| (PathStep { path, token_index }, token))
     }
 
     pub(super) fn is_last(self) -> bool {
-        self.index + 1 == self.path.tokens().len()
+        self.token_index + 1 == self.path.tokens().len()
     }
 
     /// Returns the token after this one.
     pub(super) fn next_token(self) -> Option<&'a Token> {
-        self.path.tokens().get(self.index + 1)
+        self.path.tokens().get(self.token_index + 1)
     }
 
     /// Returns the path up to this token, inclusive.
     pub(super) fn path_so_far(self) -> Path {
-        self.path.prefix(self.index + 1)
+        self.path.prefix(self.token_index + 1)
     }
 
     /// Describes the parent of this token for messages.
     fn parent(self) -> String {
-        match self.path.prefix(self.index).to_string() {
+        match self.path.prefix(self.token_index).to_string() {
             root if root.is_empty() => "the document".into(),
             path => format!("'{path}'"),
         }
     }
 
     pub(super) fn error(self, kind: PathErrorKind, message: String) -> PathError {
-        PathError { kind, depth: self.index + 1, message, hint: None }
+        PathError { kind, depth: self.token_index + 1, message, hint: None }
     }
 
     pub(super) fn unsupported_error(self, message: &str) -> PathError {
@@ -111,9 +113,9 @@ impl<'a> PathStep<'a> {
             self.parent(),
             kind_with_article(node)
         );
-        let hint = match (&node.data, self.path.tokens().get(self.index)) {
+        let hint = match (&node.data, self.path.tokens().get(self.token_index)) {
             (Data::Seq(_), Some(Token::Key { key, .. })) if key != "-" => {
-                let list = self.path.prefix(self.index);
+                let list = self.path.prefix(self.token_index);
                 Some(format!(
                     "name an item of the list by an entry or its index: {list}/{}=VALUE or {list}/0",
                     key
@@ -162,7 +164,7 @@ impl<'a> PathStep<'a> {
     }
 
     /// Applies modifiers to an index and returns it counted from the front of `items`.
-    pub(super) fn index(
+    pub(super) fn resolve_index(
         self,
         index: i64,
         modifiers: &[Modifier],
@@ -209,12 +211,12 @@ impl<'a> PathStep<'a> {
         value: &str,
         is_optional: bool,
         items: &[Node],
-        index: &mut ItemIndex,
+        lookup: &mut ItemLookup,
     ) -> Result<MatchResult, PathError> {
-        match index.find(items, key, value) {
-            IndexLookup::One(position) => return Ok(MatchResult::One(position)),
-            IndexLookup::None if is_optional => return Ok(MatchResult::Absent),
-            IndexLookup::None | IndexLookup::Unknown => {}
+        match lookup.find(items, key, value) {
+            LookupResult::One(position) => return Ok(MatchResult::One(position)),
+            LookupResult::None if is_optional => return Ok(MatchResult::Absent),
+            LookupResult::None | LookupResult::Unknown => {}
         }
         let entries =
             || items.iter().enumerate().filter_map(|(position, item)| Some((position, item.get(key)?)));
@@ -262,14 +264,14 @@ impl<'a> PathStep<'a> {
 /// If an optional part is missing, the result is null or the empty collection (with the entry that was
 /// searched) that a `replace` would create.
 pub fn find<'a>(root: &'a Node, path: &Path) -> Result<Cow<'a, Node>, PathError> {
-    find_indexed(root, path, &mut ItemIndex::default())
+    find_with_lookup(root, path, &mut ItemLookup::default())
 }
 
-/// Does the work of [`find`] with the index of the document.
-pub(super) fn find_indexed<'a>(
+/// Does the work of [`find`] with the lookup of the document.
+pub(super) fn find_with_lookup<'a>(
     root: &'a Node,
     path: &Path,
-    index: &mut ItemIndex,
+    lookup: &mut ItemLookup,
 ) -> Result<Cow<'a, Node>, PathError> {
     let mut node = root;
     for (step, token) in PathStep::all(path) {
@@ -284,20 +286,22 @@ pub(super) fn find_indexed<'a>(
                         Some(Token::Key { .. }) => Data::Map(Mapping::new()).into(),
                         _ => return Err(step.unsupported_error("it does not exist")),
                     };
-                    return find_in_created(container, path, step.index + 1);
+                    return find_in_created(container, path, step.token_index + 1);
                 }
             },
             Token::Index { index: position, modifiers } => {
                 let items = step.seq(node)?;
-                &items[step.index(*position, modifiers, items)?]
+                &items[step.resolve_index(*position, modifiers, items)?]
             }
             Token::Match { key, value, is_optional, modifiers } => {
                 let items = step.seq(node)?;
-                match step.find(key, value, *is_optional, items, index)? {
-                    MatchResult::One(position) => &items[step.index(to_i64(position), modifiers, items)?],
+                match step.find(key, value, *is_optional, items, lookup)? {
+                    MatchResult::One(position) => {
+                        &items[step.resolve_index(to_i64(position), modifiers, items)?]
+                    }
                     MatchResult::Absent => {
                         let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
-                        return find_in_created(Data::Map(entry).into(), path, step.index + 1);
+                        return find_in_created(Data::Map(entry).into(), path, step.token_index + 1);
                     }
                 }
             }
@@ -309,10 +313,14 @@ pub(super) fn find_indexed<'a>(
     Ok(Cow::Borrowed(node))
 }
 
-/// Continues from token `index` in a value that an optional token created.
-fn find_in_created<'a>(mut node: Node, path: &Path, mut index: usize) -> Result<Cow<'a, Node>, PathError> {
-    while let Some(token) = path.tokens().get(index) {
-        let step = PathStep { path, index };
+/// Continues from token `token_index` in a value that an optional token created.
+fn find_in_created<'a>(
+    mut node: Node,
+    path: &Path,
+    mut token_index: usize,
+) -> Result<Cow<'a, Node>, PathError> {
+    while let Some(token) = path.tokens().get(token_index) {
+        let step = PathStep { path, token_index };
         node = match token {
             Token::Key { key, .. } => match (step.map(&node)?.get(key), step.next_token()) {
                 (Some(value), _) => value.clone(),
@@ -327,13 +335,13 @@ fn find_in_created<'a>(mut node: Node, path: &Path, mut index: usize) -> Result<
             }
             Token::Index { index, modifiers } => {
                 let items = step.seq(&node)?;
-                items[step.index(*index, modifiers, items)?].clone()
+                items[step.resolve_index(*index, modifiers, items)?].clone()
             }
             Token::End => {
                 return Err(step.unsupported_error("'-' is the place after the last item: it has no value"));
             }
         };
-        index += 1;
+        token_index += 1;
     }
     Ok(Cow::Owned(node))
 }

@@ -15,32 +15,32 @@ const MIN_ITEMS: usize = 32;
 /// Stands in place of an item's index for a hash that several items have.
 const SEVERAL_ITEMS: usize = usize::MAX;
 
-/// The indexes of the long lists of one document.
+/// Hash tables for the long lists of one document.
 #[derive(Default)]
-pub(crate) struct ItemIndex {
+pub(crate) struct ItemLookup {
     /// By the address of the items.
-    lists: HashMap<usize, IndexedList, RandomState>,
+    lists: HashMap<usize, ListLookup, RandomState>,
     hasher: RandomState,
 }
 
-/// The indexes of one list, by key.
+/// Hash tables for one list, by key.
 #[derive(Default)]
-struct IndexedList {
+struct ListLookup {
     /// The number of items when the list was last seen.
     length: usize,
-    keys: HashMap<String, ItemIndices, RandomState>,
+    keys: HashMap<String, KeyLookup, RandomState>,
 }
 
-/// The indices of items by the hash of the string that they have under one key. It is empty until the second
-/// search, because a single search is faster without an index.
+/// The indices of items by the hash of the string that they have under one key. The table is absent until the
+/// second search, because a single search is faster without it.
 #[derive(Default)]
-struct ItemIndices {
+struct KeyLookup {
     by_hash: Option<HashMap<u64, usize, RandomState>>,
 }
 
-/// The result of a search in the index.
+/// The result of a search in the tables.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum IndexLookup {
+pub(super) enum LookupResult {
     /// Exactly this item has the entry.
     One(usize),
     /// No item has the entry.
@@ -71,21 +71,21 @@ impl ItemAddress {
     }
 }
 
-impl ItemIndex {
+impl ItemLookup {
     /// Searches for the item with this entry.
-    pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> IndexLookup {
+    pub(super) fn find(&mut self, items: &[Node], key: &str, value: &str) -> LookupResult {
         if items.len() < MIN_ITEMS {
-            return IndexLookup::Unknown;
+            return LookupResult::Unknown;
         }
         let list = self.lists.entry(address(items)).or_default();
         if list.length != items.len() {
-            *list = IndexedList { length: items.len(), ..IndexedList::default() };
+            *list = ListLookup { length: items.len(), ..ListLookup::default() };
         }
-        let Some(indices) = list.keys.get_mut(key) else {
-            list.keys.insert(key.to_owned(), ItemIndices::default());
-            return IndexLookup::Unknown;
+        let Some(key_lookup) = list.keys.get_mut(key) else {
+            list.keys.insert(key.to_owned(), KeyLookup::default());
+            return LookupResult::Unknown;
         };
-        let by_hash = indices.by_hash.get_or_insert_with(|| {
+        let by_hash = key_lookup.by_hash.get_or_insert_with(|| {
             let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
             for (position, item) in items.iter().enumerate() {
                 if let Some(text) = text(item, key) {
@@ -95,12 +95,12 @@ impl ItemIndex {
             by_hash
         });
         match by_hash.get(&self.hasher.hash_one(value)) {
-            None => IndexLookup::None,
+            None => LookupResult::None,
             // Another text can have the same hash.
             Some(position) if items.get(*position).and_then(|item| text(item, key)) == Some(value) => {
-                IndexLookup::One(*position)
+                LookupResult::One(*position)
             }
-            Some(_) => IndexLookup::Unknown,
+            Some(_) => LookupResult::Unknown,
         }
     }
 
@@ -111,7 +111,7 @@ impl ItemIndex {
         let position = item_address.index;
         let is_last = position == list.length;
         list.length += 1;
-        for (key, by_hash) in list.existing_indexes() {
+        for (key, by_hash) in list.existing_tables() {
             if !is_last {
                 shift(by_hash, |index| index + usize::from(index >= position));
             }
@@ -128,7 +128,7 @@ impl ItemIndex {
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         list.length -= 1;
         let is_last = item_address.index == list.length;
-        for (key, by_hash) in list.existing_indexes() {
+        for (key, by_hash) in list.existing_tables() {
             if let Some(text) = text(item, key) {
                 leave(by_hash, self.hasher.hash_one(text), item_address.index);
             }
@@ -142,7 +142,7 @@ impl ItemIndex {
     pub(super) fn note_replacement(&mut self, item_address: ItemAddress, old: &Node, new: &Node) {
         self.drop_lists(old);
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
-        for (key, by_hash) in list.existing_indexes() {
+        for (key, by_hash) in list.existing_tables() {
             if let Some(text) = text(old, key) {
                 leave(by_hash, self.hasher.hash_one(text), item_address.index);
             }
@@ -164,7 +164,7 @@ impl ItemIndex {
         old.into_iter().for_each(|old| self.drop_lists(old));
         let Some(item_address) = item_address else { return };
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
-        let Some(by_hash) = list.keys.get_mut(key).and_then(|indices| indices.by_hash.as_mut()) else {
+        let Some(by_hash) = list.keys.get_mut(key).and_then(|key_lookup| key_lookup.by_hash.as_mut()) else {
             return;
         };
         if let Some(text) = old.and_then(Node::as_str) {
@@ -191,10 +191,12 @@ impl ItemIndex {
     }
 }
 
-impl IndexedList {
-    /// Returns the keys that have an index.
-    fn existing_indexes(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
-        self.keys.iter_mut().filter_map(|(key, indices)| Some((key.as_str(), indices.by_hash.as_mut()?)))
+impl ListLookup {
+    /// Returns the keys that have a table.
+    fn existing_tables(&mut self) -> impl Iterator<Item = (&str, &mut HashMap<u64, usize, RandomState>)> {
+        self.keys
+            .iter_mut()
+            .filter_map(|(key, key_lookup)| Some((key.as_str(), key_lookup.by_hash.as_mut()?)))
     }
 }
 
@@ -273,16 +275,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn operations_have_the_same_effect_with_and_without_an_index(
+        fn operations_have_the_same_effect_with_and_without_a_lookup(
             operations in prop::collection::vec(operation(), 1..60)
         ) {
-            let (mut indexed_root, mut index) = (document(), ItemIndex::default());
+            let (mut indexed_root, mut lookup) = (document(), ItemLookup::default());
             let mut searched_root = indexed_root.clone();
             for text in operations {
                 let ops = Ops::load(&text, Path::new("o.yml")).unwrap();
-                let outcome = ops.clone().apply_to(&mut indexed_root, &mut index);
-                // A list is indexed when it is searched again, so a new index searches.
-                let expected = ops.apply_to(&mut searched_root, &mut ItemIndex::default());
+                let outcome = ops.clone().apply_to(&mut indexed_root, &mut lookup);
+                // A list gets tables when it is searched again, so a new lookup has none.
+                let expected = ops.apply_to(&mut searched_root, &mut ItemLookup::default());
                 let [outcome, expected] = [outcome, expected].map(|it| it.map_err(|error| error.to_string()));
                 prop_assert_eq!(outcome, expected, "{}", text);
                 prop_assert_eq!(&indexed_root, &searched_root, "{}", text);
@@ -291,17 +293,17 @@ mod tests {
     }
 
     #[test]
-    fn second_search_of_a_long_list_uses_the_index() {
+    fn second_search_of_a_long_list_uses_a_table() {
         let document = document();
         let items = document.get("items").and_then(Node::as_seq).unwrap();
-        let mut index = ItemIndex::default();
-        assert_eq!(index.find(items, "name", "n7"), IndexLookup::Unknown);
-        assert_eq!(index.find(items, "name", "n7"), IndexLookup::One(7));
-        assert_eq!(index.find(items, "name", "absent"), IndexLookup::None);
-        assert_eq!(index.find(items, "role", "r1"), IndexLookup::Unknown);
-        assert_eq!(index.find(items, "role", "r1"), IndexLookup::Unknown, "several items have it");
+        let mut lookup = ItemLookup::default();
+        assert_eq!(lookup.find(items, "name", "n7"), LookupResult::Unknown);
+        assert_eq!(lookup.find(items, "name", "n7"), LookupResult::One(7));
+        assert_eq!(lookup.find(items, "name", "absent"), LookupResult::None);
+        assert_eq!(lookup.find(items, "role", "r1"), LookupResult::Unknown);
+        assert_eq!(lookup.find(items, "role", "r1"), LookupResult::Unknown, "several items have it");
         let short = &items[..MIN_ITEMS - 1];
-        assert_eq!(index.find(short, "name", "n7"), IndexLookup::Unknown);
-        assert_eq!(index.find(short, "name", "n7"), IndexLookup::Unknown);
+        assert_eq!(lookup.find(short, "name", "n7"), LookupResult::Unknown);
+        assert_eq!(lookup.find(short, "name", "n7"), LookupResult::Unknown);
     }
 }
