@@ -186,12 +186,12 @@ impl ExportArgs {
         inputs.discards_generated = true;
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.userland.apply(&mut prepared_run.run)?;
-        let bundle = paths::expand(&self.bundle, paths::home().as_deref());
+        let bundle_path = paths::expand(&self.bundle, paths::home().as_deref());
         let request = ExportRequest {
             inputs,
             renderer_choice: self.renderer.into(),
             signing_key: shared_cache::load_signing_key(&session.globals)?,
-            bundle,
+            bundle_path,
         };
         let content = bundle::export(&request, &prepared_run.run)?;
         if content.downloads == 0 && content.packages == 0 {

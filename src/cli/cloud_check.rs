@@ -56,8 +56,8 @@ impl CloudCheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         session.begin_log("cloud-check");
         let (deploy, prepared_run) = self.replacement.prepare(session, "cloud-check")?;
-        let history = env_vars::HISTORY.path().ok();
-        let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout, history };
+        let history_directory = env_vars::HISTORY.path().ok();
+        let request = CloudCheckRequest { deploy, agent_timeout: self.agent_timeout, history_directory };
         if self.report {
             return report(&request.report_request(), &prepared_run.run, session);
         }

@@ -33,18 +33,18 @@ impl Scratch {
         Self::create_below(&paths::absolute(&base)?)
     }
 
-    fn create_below(base: &Path) -> Result<Scratch> {
+    fn create_below(base_directory: &Path) -> Result<Scratch> {
         let create_error = |error| {
-            Error::io(format!("creating a scratch directory in '{}'", base.display()), error)
-                .with_owner_hint(&base.join(PREFIX), "TMPDIR=DIR")
+            Error::io(format!("creating a scratch directory in '{}'", base_directory.display()), error)
+                .with_owner_hint(&base_directory.join(PREFIX), "TMPDIR=DIR")
         };
-        create_private_directory(base).map_err(create_error)?;
-        clean_up(base);
+        create_private_directory(base_directory).map_err(create_error)?;
+        clean_up(base_directory);
         let directory = tempfile::Builder::new()
             .prefix(PREFIX)
             // Rendered templates and the configuration of CPIs hold secrets.
             .permissions(std::fs::Permissions::from_mode(0o700))
-            .tempdir_in(base)
+            .tempdir_in(base_directory)
             .map_err(create_error)?;
         let new_lock = directory.path().join(NEW_LOCK);
         let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(create_error)?);
@@ -91,8 +91,8 @@ impl Drop for Scratch {
 }
 
 /// Removes the directories of killed runs. Those that cannot be removed stay.
-fn clean_up(base: &Path) {
-    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+fn clean_up(base_directory: &Path) {
+    for entry in std::fs::read_dir(base_directory).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \

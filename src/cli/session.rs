@@ -242,9 +242,9 @@ impl Session {
         let _ = self.signals.set(signals.clone());
         let state = self.storage_with(&state, interrupt_check(&signals))?;
         self.begin_record(&state);
-        let cache = self.cache_dir()?;
-        let cache_in_use = Cache::open(&cache)?;
-        let mut scratch = Scratch::new(&cache)?;
+        let cache_directory = self.cache_dir()?;
+        let cache_in_use = Cache::open(&cache_directory)?;
+        let mut scratch = Scratch::new(&cache_directory)?;
         if keep_scratch {
             scratch.keep();
             self.reporter.note(format!("the scratch directory is kept: '{}'", scratch.path().display()));
@@ -256,12 +256,12 @@ impl Session {
         let paths = Paths {
             state,
             scratch: scratch.path().to_owned(),
-            cache,
-            data: env_vars::STATE_HOME.path()?,
+            cache_directory,
+            data_directory: env_vars::STATE_HOME.path()?,
             package_dir,
             executable: paths::executable()?,
         };
-        for path in [&paths.scratch, &paths.cache, &paths.data, &paths.executable] {
+        for path in [&paths.scratch, &paths.cache_directory, &paths.data_directory, &paths.executable] {
             self.exempt_path(path);
         }
         let interrupt_check = interrupt_check(&signals);

@@ -117,7 +117,7 @@ impl StatusArgs {
             renderer_choice: self.renderer.into(),
             cpi_api_version: self.cpi.version.cpi_api_version,
             agent_timeout: self.agent_timeout,
-            history: env_vars::HISTORY.path().ok(),
+            history_directory: env_vars::HISTORY.path().ok(),
         };
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.agent.apply(&mut prepared_run.run);

@@ -173,9 +173,9 @@ fn keep_only_jobs(directories: &Directories, spec: &Spec) -> Result<()> {
 }
 
 /// Sets mode 0750 for directories and files in `bin`, 0640 for all other files, and the group `vcap`.
-fn fix_permissions(directories: &Directories, job: &Path) -> Result<()> {
-    let bin = job.join("bin");
-    for entry in WalkDir::new(job) {
+fn fix_permissions(directories: &Directories, job_directory: &Path) -> Result<()> {
+    let bin = job_directory.join("bin");
+    for entry in WalkDir::new(job_directory) {
         let entry =
             entry.map_err(|error| Error::failure("Correcting file permissions").with_source(error))?;
         directories.give_to_vcap(entry.path());

@@ -221,9 +221,9 @@ impl Disks {
     }
 
     /// Returns the path at which the disk is mounted.
-    fn mount_point_of(&self, disk: &Path) -> Option<PathBuf> {
+    fn mount_point_of(&self, disk_path: &Path) -> Option<PathBuf> {
         let mount_points = [self.directories.store(), self.directories.store_migration()];
-        mount_points.into_iter().find(|path| self.platform.is_mounted_at(disk, path))
+        mount_points.into_iter().find(|path| self.platform.is_mounted_at(disk_path, path))
     }
 }
 

@@ -40,8 +40,12 @@ impl BootedVm {
     }
 }
 
-/// Boots the VM in this directory, in the machine's network or in the namespace `network`.
-pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path>) -> CpiResult<BootedVm> {
+/// Boots the VM in this directory, in the machine's network or in the network namespace at `namespace_path`.
+pub(super) fn boot(
+    executable: &Path,
+    vm_directory: &Path,
+    namespace_path: Option<&Path>,
+) -> CpiResult<BootedVm> {
     let log_path = vm_directory.join(LOG);
     let start_error = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
@@ -55,7 +59,7 @@ pub(super) fn boot(executable: &Path, vm_directory: &Path, network: Option<&Path
         .arg(vm_directory)
         .arg("--executable")
         .arg(executable)
-        .args(network.into_iter().flat_map(|path| [OsStr::new("--network"), path.as_os_str()]))
+        .args(namespace_path.into_iter().flat_map(|path| [OsStr::new("--network"), path.as_os_str()]))
         .env_clear()
         .current_dir("/")
         .stdin(Stdio::piped())
@@ -154,8 +158,8 @@ fn kill_boot(child: &mut Child, init: Option<&ProcessIdentity>) {
 }
 
 /// Returns the last line of this boot in the log. The lines of the boot begin at the offset `start`.
-fn last_line(log: &Path, start: u64) -> Option<String> {
-    let mut file = fs::File::open(log).ok()?;
+fn last_line(log_path: &Path, start: u64) -> Option<String> {
+    let mut file = fs::File::open(log_path).ok()?;
     file.seek(SeekFrom::Start(start)).ok()?;
     let mut text = Vec::new();
     file.take(MAX_REPORT_BYTES as u64).read_to_end(&mut text).ok()?;

@@ -155,8 +155,8 @@ pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
 }
 
 /// Returns the path of the data of an attached disk.
-pub(super) fn device_path(vm: &Path, disk: &Cid) -> PathBuf {
-    vm.join(DEVICES).join(disk.as_str())
+pub(super) fn device_path(vm_directory: &Path, disk: &Cid) -> PathBuf {
+    vm_directory.join(DEVICES).join(disk.as_str())
 }
 
 /// Returns true if the running VM has mounted the attached disk.
@@ -260,8 +260,8 @@ fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> Cp
 }
 
 /// Returns true if every component of `path`, below `base`, is a directory and not a link.
-fn is_real_directory(base: &Path, path: &str) -> bool {
-    let mut path_so_far = base.to_owned();
+fn is_real_directory(base_directory: &Path, path: &str) -> bool {
+    let mut path_so_far = base_directory.to_owned();
     path.split('/').all(|part| {
         path_so_far.push(part);
         fs::symlink_metadata(&path_so_far).is_ok_and(|metadata| metadata.is_dir())

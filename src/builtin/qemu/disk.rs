@@ -144,8 +144,11 @@ pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
 }
 
 /// Returns the CIDs of the disks attached to the VM in this directory.
-pub(super) fn attached_disks(vm: &Path) -> CpiResult<Vec<Cid>> {
-    Ok(list_names(&vm.join(DEVICES))?.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
+pub(super) fn attached_disks(vm_directory: &Path) -> CpiResult<Vec<Cid>> {
+    Ok(list_names(&vm_directory.join(DEVICES))?
+        .iter()
+        .filter_map(|name| ObjectKind::Disk.parse(name))
+        .collect())
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
@@ -163,13 +166,13 @@ pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     Ok(None)
 }
 
-fn device_path(vm: &Path, disk: &Cid) -> PathBuf {
-    vm.join(DEVICES).join(disk.as_str())
+fn device_path(vm_directory: &Path, disk: &Cid) -> PathBuf {
+    vm_directory.join(DEVICES).join(disk.as_str())
 }
 
-fn record_device(vm: &Path, disk: &Cid) -> io::Result<()> {
-    create_private_directory(&vm.join(DEVICES))?;
-    let path = device_path(vm, disk);
+fn record_device(vm_directory: &Path, disk: &Cid) -> io::Result<()> {
+    create_private_directory(&vm_directory.join(DEVICES))?;
+    let path = device_path(vm_directory, disk);
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?.sync_all()?;
     sync_parent(&path)
 }
@@ -210,8 +213,8 @@ pub(super) fn device(disk: &Cid, slot: u8) -> Value {
 }
 
 /// Plugs a disk into a running VM, unless it is plugged in.
-fn plug_in(vm: &Path, disk: &Cid) -> CpiResult<()> {
-    let mut qmp = Qmp::connect(vm)?;
+fn plug_in(vm_directory: &Path, disk: &Cid) -> CpiResult<()> {
+    let mut qmp = Qmp::connect(vm_directory)?;
     if has_device(&mut qmp, disk)? {
         return Ok(());
     }

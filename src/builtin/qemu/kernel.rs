@@ -104,9 +104,9 @@ fn copy(source: &File, target_path: &Path, limit: u64) -> CpiResult<()> {
 }
 
 /// Links the files of a stemcell, if it has them, into the directory of a VM.
-pub(super) fn link(stemcell: &Path, vm: &Path) -> CpiResult<()> {
+pub(super) fn link(stemcell_directory: &Path, vm_directory: &Path) -> CpiResult<()> {
     for name in [KERNEL, INITRD] {
-        match fs::hard_link(stemcell.join(name), vm.join(name)) {
+        match fs::hard_link(stemcell_directory.join(name), vm_directory.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(CpiFailure::io(format_args!("linking the {name} of the stemcell"), error));
             }
@@ -117,9 +117,9 @@ pub(super) fn link(stemcell: &Path, vm: &Path) -> CpiResult<()> {
 }
 
 /// Returns the start of the VM in this directory, or `None` if it boots from its disk.
-pub(super) fn start(vm: &Path, config: &Config) -> Option<KernelStart> {
-    vm.join(KERNEL).exists().then(|| KernelStart {
-        has_initrd: vm.join(INITRD).exists(),
+pub(super) fn start(vm_directory: &Path, config: &Config) -> Option<KernelStart> {
+    vm_directory.join(KERNEL).exists().then(|| KernelStart {
+        has_initrd: vm_directory.join(INITRD).exists(),
         command_line: format!("{ARGUMENTS} {}", config.kernel_arguments()).trim_end().to_owned(),
     })
 }

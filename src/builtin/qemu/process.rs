@@ -98,7 +98,7 @@ fn kill_child(child: &mut Child) {
     let _ = child.wait();
 }
 
-fn record_and_wait(child: &mut Child, directory: &Path, log: &Path, log_start: u64) -> CpiResult<()> {
+fn record_and_wait(child: &mut Child, directory: &Path, log_path: &Path, log_start: u64) -> CpiResult<()> {
     let boot_error = |reason: String| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting the VM failed: {reason}"))
     };
@@ -108,7 +108,7 @@ fn record_and_wait(child: &mut Child, directory: &Path, log: &Path, log_start: u
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| boot_error(error.to_string()))? {
-            let reason = last_line(log, log_start).unwrap_or_else(|| format!("it ended with {status}"));
+            let reason = last_line(log_path, log_start).unwrap_or_else(|| format!("it ended with {status}"));
             return Err(boot_error(format!("QEMU: {reason}")));
         }
         match Qmp::try_connect(directory) {
@@ -123,8 +123,8 @@ fn record_and_wait(child: &mut Child, directory: &Path, log: &Path, log_start: u
 }
 
 /// Returns the last line of this start in the log, without the name of the program.
-fn last_line(log: &Path, log_start: u64) -> Option<String> {
-    let mut file = File::open(log).ok()?;
+fn last_line(log_path: &Path, log_start: u64) -> Option<String> {
+    let mut file = File::open(log_path).ok()?;
     file.seek(SeekFrom::Start(log_start)).ok()?;
     let mut text = Vec::new();
     file.take(MAX_LOG_BYTES).read_to_end(&mut text).ok()?;

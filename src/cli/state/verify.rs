@@ -35,7 +35,7 @@ impl VerifyArgs {
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
             agent_timeout: self.timeout_args.agent_timeout,
-            history: env_vars::HISTORY.path().ok(),
+            history_directory: env_vars::HISTORY.path().ok(),
         };
         cloud_check::report(&request, &prepared_run.run, session)
     }

@@ -26,14 +26,14 @@ pub struct ExportRequest {
     /// The key that signs compiled packages. Without it, the bundle has only downloads.
     pub signing_key: Option<SshKey>,
     /// The path of the new file.
-    pub bundle: PathBuf,
+    pub bundle_path: PathBuf,
 }
 
 /// Downloads the artifacts of a manifest that this machine lacks, compiles its CPIs that have a userland, and
 /// writes all of them into a new file. Packages of jobs are included if they were compiled before.
 pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent> {
     let stage = run.reporter.stage("Collecting artifacts");
-    let mut bundle = BundleWriter::create(&request.bundle, request.signing_key.as_ref())?;
+    let mut bundle = BundleWriter::create(&request.bundle_path, request.signing_key.as_ref())?;
     let manifest = prepare::load(run, &request.inputs)?;
     let deployment = manifest.deployment()?;
     let manifest_path = &request.inputs.manifest;

@@ -18,14 +18,14 @@ pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<Ve
     signals::check(run)?;
     let report = bundle.verify(keys)?;
     signals::check(run)?;
-    bundle.import_downloads(&Cache::open(&run.paths.cache)?, &report)?;
+    bundle.import_downloads(&Cache::open(&run.paths.cache_directory)?, &report)?;
     for package in bundle.packages(keys, &report)? {
         signals::check(run)?;
         match package.kind {
             PackageKind::Vm => jobs::import_package(run, &package)?,
             PackageKind::Cpi => {
                 let name = bundle.package_name(&package.key)?;
-                let (cache, keys) = (&run.paths.cache, &run.shared_cache);
+                let (cache, keys) = (&run.paths.cache_directory, &run.shared_cache);
                 install::import_package(cache, keys, &package, name, &|| run.signal(), &stage)?;
             }
         }

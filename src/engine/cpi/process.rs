@@ -167,10 +167,10 @@ impl Executable {
 
 /// Frees the disk space of an answer that exceeds the limit while its process still writes. The length of the
 /// file stays above the limit, so every reader comes to the same result, even in a later run.
-pub(crate) fn truncate_oversized_answer(answer: &Path) {
+pub(crate) fn truncate_oversized_answer(answer_path: &Path) {
     let too_long = super::answer_envelope::MAX_ANSWER_BYTES + 1;
-    if answer.metadata().is_ok_and(|metadata| metadata.len() > too_long)
-        && let Ok(file) = File::options().write(true).open(answer)
+    if answer_path.metadata().is_ok_and(|metadata| metadata.len() > too_long)
+        && let Ok(file) = File::options().write(true).open(answer_path)
     {
         let result = file.set_len(0).and_then(|()| file.set_len(too_long));
         tracing::debug!(ok = result.is_ok(), "the CPI's answer is too long; its space is freed");

@@ -47,7 +47,7 @@ pub struct StatusRequest {
     /// `--agent-timeout`: how long the agent may take to answer.
     pub agent_timeout: Duration,
     /// The directory with the records of runs.
-    pub history: Option<PathBuf>,
+    pub history_directory: Option<PathBuf>,
 }
 
 /// The status of an environment.
@@ -414,7 +414,7 @@ impl StatusCollector<'_> {
         let mounted_disks = mounted_disks.unwrap_or_default().into_iter();
         let untracked_disks =
             mounted_disks.filter(|cid| record.disks.iter().all(|disk| disk.cid != *cid)).collect();
-        let mut runs = match &self.sources.request.history {
+        let mut runs = match &self.sources.request.history_directory {
             Some(directory) => {
                 let mut runs = read_recorded_runs(self.sources.run, directory)?;
                 runs.retain(|recorded_run| !was_refused(recorded_run));

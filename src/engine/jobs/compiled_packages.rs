@@ -107,8 +107,8 @@ impl PackageKey {
 
 impl CompiledPackageStore {
     /// Returns the store below this cache directory, which takes from `shared_cache` what it lacks.
-    pub(super) fn in_cache(cache: &Path, shared_cache: &SharedCache) -> CompiledPackageStore {
-        let directory = cache.join(PackageKind::Vm.folder());
+    pub(super) fn in_cache(cache_directory: &Path, shared_cache: &SharedCache) -> CompiledPackageStore {
+        let directory = cache_directory.join(PackageKind::Vm.folder());
         CompiledPackageStore { directory, shared_cache: shared_cache.clone(), names: OnceLock::new() }
     }
 

@@ -91,9 +91,9 @@ pub(super) fn fetch_tails(
     Ok(read_tails_below(&tree, is_shown, span))
 }
 
-fn read_tails_below(tree: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
-    let relative_path = |path: &Path| path.strip_prefix(tree).unwrap_or(path).to_owned();
-    let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(tree)
+fn read_tails_below(root: &Path, is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
+    let relative_path = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
+    let mut files: Vec<(bool, SystemTime, PathBuf)> = WalkDir::new(root)
         .into_iter()
         .flatten()
         .filter(|entry| entry.file_type().is_file())

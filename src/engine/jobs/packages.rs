@@ -514,7 +514,7 @@ pub(crate) fn import_package(run: &RunContext, package: &BundledPackage) -> Resu
 
 /// Returns the store of compiled packages of a run.
 fn package_store(run: &RunContext) -> CompiledPackageStore {
-    CompiledPackageStore::in_cache(&run.paths.cache, &run.shared_cache)
+    CompiledPackageStore::in_cache(&run.paths.cache_directory, &run.shared_cache)
 }
 
 /// Calls `work` with each item, several at a time. Fails if the run is interrupted.

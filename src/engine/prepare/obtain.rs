@@ -353,7 +353,7 @@ fn obtain(
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
-    let cache = Cache::open(&run.paths.cache)?;
+    let cache = Cache::open(&run.paths.cache_directory)?;
     let first_failure = Arc::new(OnceLock::<Instant>::new());
     let is_over = |first_failure: &OnceLock<Instant>| {
         first_failure.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)

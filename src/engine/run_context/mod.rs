@@ -27,9 +27,9 @@ pub struct Paths {
     /// The scratch directory of this run. It is removed when the run ends.
     pub scratch: PathBuf,
     /// The cache, which runs and environments share (`$XDG_CACHE_HOME/monopile`).
-    pub cache: PathBuf,
+    pub cache_directory: PathBuf,
     /// Data of built-in CPIs (`$XDG_STATE_HOME/monopile`).
-    pub data: PathBuf,
+    pub data_directory: PathBuf,
     /// `--package-dir`: the directory for the CPI's packages, instead of the cache.
     pub package_dir: Option<PathBuf>,
     /// This executable, which also contains the built-in CPIs and the agent.

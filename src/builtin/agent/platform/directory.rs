@@ -26,17 +26,21 @@ pub(super) fn find(hint: &Value) -> Result<PathBuf> {
 }
 
 /// Returns true if both paths lead to the same directory.
-pub(super) fn is_mounted_at(disk: &Path, target: &Path) -> bool {
-    match (fs::metadata(disk), fs::metadata(target)) {
+pub(super) fn is_mounted_at(disk_directory: &Path, target: &Path) -> bool {
+    match (fs::metadata(disk_directory), fs::metadata(target)) {
         (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
 }
 
-pub(super) fn mount(disk: &Path, target: &Path) -> Result<()> {
-    rustix::mount::mount_bind(disk, target).map_err(|error| {
+pub(super) fn mount(disk_directory: &Path, target: &Path) -> Result<()> {
+    rustix::mount::mount_bind(disk_directory, target).map_err(|error| {
         Error::io(
-            format!("Mounting persistent disk: binding '{}' to '{}'", disk.display(), target.display()),
+            format!(
+                "Mounting persistent disk: binding '{}' to '{}'",
+                disk_directory.display(),
+                target.display()
+            ),
             error.into(),
         )
     })

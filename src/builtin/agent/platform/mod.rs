@@ -97,21 +97,21 @@ impl Platform {
     }
 
     /// Returns true if the disk is mounted at `target`.
-    pub(super) fn is_mounted_at(self, disk: &Path, target: &Path) -> bool {
+    pub(super) fn is_mounted_at(self, disk_path: &Path, target: &Path) -> bool {
         match self {
-            Platform::Namespaces => directory::is_mounted_at(disk, target),
-            Platform::Guest => block_device::is_mounted_at(disk, target),
+            Platform::Namespaces => directory::is_mounted_at(disk_path, target),
+            Platform::Guest => block_device::is_mounted_at(disk_path, target),
         }
     }
 
     /// Mounts the disk at `target`. Creates the file system of an empty disk, and grows that of a larger one.
-    pub(super) fn mount(self, disk: &Path, target: &Path, directories: &Directories) -> Result<()> {
+    pub(super) fn mount(self, disk_path: &Path, target: &Path, directories: &Directories) -> Result<()> {
         if !target.is_dir() {
             super::directories::make_directory(target, 0o755)?;
         }
         match self {
-            Platform::Namespaces => directory::mount(disk, target),
-            Platform::Guest => block_device::mount(disk, target, directories),
+            Platform::Namespaces => directory::mount(disk_path, target),
+            Platform::Guest => block_device::mount(disk_path, target, directories),
         }
     }
 }

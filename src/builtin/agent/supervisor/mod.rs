@@ -408,10 +408,10 @@ pub(super) fn boot_identity() -> String {
 }
 
 /// Removes all pid files after a boot of the VM, because they are from an earlier boot.
-pub(super) fn forget_pid_files(run: &Path) {
-    for entry in walkdir::WalkDir::new(run).follow_links(false).into_iter().flatten() {
-        // `run` itself may be a link. Links below it are removed, not followed.
-        if !entry.file_type().is_dir() && entry.path() != run {
+pub(super) fn forget_pid_files(run_directory: &Path) {
+    for entry in walkdir::WalkDir::new(run_directory).follow_links(false).into_iter().flatten() {
+        // `run_directory` itself may be a link. Links below it are removed, not followed.
+        if !entry.file_type().is_dir() && entry.path() != run_directory {
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -10,13 +10,17 @@ use super::Report;
 use crate::cpi::process::ProcessIdentity;
 use base::namespaces::{self, UnshareFlags};
 
-pub(super) fn run(vm_directory: &Path, executable: &Path, network: Option<&Path>) -> Result<(), String> {
+pub(super) fn run(
+    vm_directory: &Path,
+    executable: &Path,
+    namespace_path: Option<&Path>,
+) -> Result<(), String> {
     // In a new session, Ctrl-C in the caller's terminal does not reach the VM. The call fails only if the
     // process already leads a session.
     let _ = setsid();
     namespaces::keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
     // From a new user namespace, the process could no longer enter this network namespace.
-    network.map_or(Ok(()), super::super::network::enter)?;
+    namespace_path.map_or(Ok(()), super::super::network::enter)?;
     namespaces::enter(
         UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS,
     )?;

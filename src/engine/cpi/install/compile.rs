@@ -162,8 +162,11 @@ impl Build<'_, '_> {
             self.slot.finish()?;
             return Ok(PackageOrigin::Copied);
         }
-        let result =
-            if is_compiled { self.compile(&dependencies) } else { self.unpack(&self.slot.target, true) };
+        let result = if is_compiled {
+            self.compile(&dependencies)
+        } else {
+            self.unpack(&self.slot.package_directory, true)
+        };
         result.inspect_err(|_| {
             if !self.compile_settings.keep_scratch {
                 self.slot.discard();
@@ -198,10 +201,11 @@ impl Build<'_, '_> {
         let (package, release) = (self.package.package, self.package.release);
         // The source has a parent directory of its own, because packaging scripts also use `..`.
         let short_key = self.package.key.get(..12).unwrap_or(&self.package.key);
-        let space = self.compile_settings.work.join("compile").join(format!("{}-{short_key}", package.name));
+        let space =
+            self.compile_settings.scratch.join("compile").join(format!("{}-{short_key}", package.name));
         package_store::remove_tree(&space)?;
         create_private_directory(&space)?;
-        create_private_directory(&self.slot.target)?;
+        create_private_directory(&self.slot.package_directory)?;
         // In a userland, the path of the source is part of what compilers record.
         let source = match self.compile_settings.userland {
             Some(_) => space.join("compile").join(&package.name),

@@ -56,13 +56,13 @@ pub struct CpiJob<'r> {
 /// The settings for compiling packages.
 pub struct CompileSettings<'a> {
     /// The user's cache, which has packages in its `cpi` directory.
-    pub cache: &'a Path,
+    pub cache_directory: &'a Path,
     /// `--package-dir`: the directory for packages instead of the cache.
     pub package_dir: Option<&'a Path>,
     /// The shared cache of packages that are compiled in a userland.
     pub shared_cache: &'a SharedCache,
     /// The scratch directory of this run.
-    pub work: &'a Path,
+    pub scratch: &'a Path,
     /// True to keep the scratch directory after the run.
     pub keep_scratch: bool,
     /// The userland in which packages are compiled; `None` for this machine.
@@ -91,7 +91,7 @@ impl CompileSettings<'_> {
 #[derive(Debug)]
 pub struct InstalledPackages {
     /// The directory with every package under its name.
-    pub packages: PathBuf,
+    pub packages_directory: PathBuf,
     /// The name and the directory of each of them.
     pub(crate) targets: Vec<(String, PathBuf)>,
     /// Those that another machine can use: packages that were compiled in a userland, into the cache.
@@ -124,9 +124,9 @@ impl StopCondition<'_> {
 }
 
 /// Compares the entries of the cache of this machine with their digests.
-pub fn verify_cache(cache: &Path) -> Result<VerifyReport> {
-    let mut report = artifact::cache::verify(cache)?;
-    package_store::verify(&cache.join(PackageKind::Cpi.folder()), &mut report)?;
+pub fn verify_cache(cache_directory: &Path) -> Result<VerifyReport> {
+    let mut report = artifact::cache::verify(cache_directory)?;
+    package_store::verify(&cache_directory.join(PackageKind::Cpi.folder()), &mut report)?;
     Ok(report)
 }
 
@@ -153,8 +153,8 @@ fn install_in_cache(
     stage: &Stage,
 ) -> Result<InstalledPackages> {
     // While this is held, no other run prunes the cache.
-    let cache = Cache::open(compile_settings.cache)?;
-    let root = compile_settings.cache.join(PackageKind::Cpi.folder());
+    let cache = Cache::open(compile_settings.cache_directory)?;
+    let root = compile_settings.cache_directory.join(PackageKind::Cpi.folder());
     let package_store = CpiPackageStore::open_cache(&root, compile_settings.shared_cache)?;
     let needed_packages = needed_packages::find(jobs, &compile_settings.compile_site(package_store.root()))?;
     needed_packages::check_operating_systems(&needed_packages, compile_settings.userland)?;
@@ -175,13 +175,13 @@ fn install_in_cache(
         locks.lock().extend(result?);
         Ok(())
     })?;
-    let packages = compile_settings.work.join("packages");
-    let create_error = |error| Error::io(format!("making '{}'", packages.display()), error);
-    create_private_directory(&packages)?;
+    let packages_directory = compile_settings.scratch.join("packages");
+    let create_error = |error| Error::io(format!("making '{}'", packages_directory.display()), error);
+    create_private_directory(&packages_directory)?;
     let mut targets = Vec::new();
     for package in needed_packages::visible(&needed_packages)? {
-        let target = package_store.slot(package).target;
-        symlink(&target, packages.join(&package.package.name)).map_err(create_error)?;
+        let target = package_store.slot(package).package_directory;
+        symlink(&target, packages_directory.join(&package.package.name)).map_err(create_error)?;
         targets.push((package.package.name.clone(), target));
     }
     let compiled_packages = needed_packages.iter().filter(|package| package.package.compiled_for.is_none());
@@ -192,7 +192,7 @@ fn install_in_cache(
         None => Vec::new(),
     };
     let locks = locks.into_inner();
-    Ok(InstalledPackages { packages, targets, shareable, _locks: locks, _cache: Some(cache) })
+    Ok(InstalledPackages { packages_directory, targets, shareable, _locks: locks, _cache: Some(cache) })
 }
 
 /// Installs the packages in `--package-dir`. It holds one package per name, so runs that need different
@@ -234,10 +234,10 @@ fn install_in_directory(
         let lock = package_store.lock_shared(stop_condition, stage)?;
         if needed_packages.iter().all(|package| package_store.slot(package).is_complete()) {
             let target = |package: &NeededPackage<'_>| {
-                (package.package.name.clone(), package_store.slot(package).target)
+                (package.package.name.clone(), package_store.slot(package).package_directory)
             };
             return Ok(InstalledPackages {
-                packages: directory.to_owned(),
+                packages_directory: directory.to_owned(),
                 targets: needed_packages.iter().map(target).collect(),
                 shareable: Vec::new(),
                 _locks: vec![lock],

@@ -49,19 +49,19 @@ pub(super) struct CpiPackageStore {
 /// The slot of one package: its directory, and the files about it.
 pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
-    pub(super) packages: PathBuf,
+    pub(super) packages_directory: PathBuf,
     /// The directory of the package.
-    pub(super) target: PathBuf,
+    pub(super) package_directory: PathBuf,
     /// The output of its packaging script.
-    pub(super) log: PathBuf,
+    pub(super) log_path: PathBuf,
     /// The file that marks the package as complete, with its key and stamp.
-    marker: PathBuf,
+    marker_path: PathBuf,
     /// The records of its files; see [`contents`].
-    records: PathBuf,
+    records_path: PathBuf,
     /// The signed digest of a package from a shared cache.
-    signature: PathBuf,
+    signature_path: PathBuf,
     /// The file whose lock protects the package.
-    lock: PathBuf,
+    lock_path: PathBuf,
     pub(super) name: String,
     key: String,
     /// True for a slot of the user's cache, false for one of a `--package-dir`.
@@ -115,15 +115,15 @@ impl CpiPackageStore {
         if self.is_cache {
             let short_key = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
             let entry = self.root.join(short_key);
-            let packages = entry.join("packages");
+            let packages_directory = entry.join("packages");
             PackageSlot {
-                target: packages.join(&name),
-                packages,
-                log: entry.join("packaging.log"),
-                marker: entry.join("package.json"),
-                records: entry.join("files.json"),
-                signature: entry.join("signature.json"),
-                lock: self.root.join(format!(".{short_key}.lock")),
+                package_directory: packages_directory.join(&name),
+                packages_directory,
+                log_path: entry.join("packaging.log"),
+                marker_path: entry.join("package.json"),
+                records_path: entry.join("files.json"),
+                signature_path: entry.join("signature.json"),
+                lock_path: self.root.join(format!(".{short_key}.lock")),
                 name,
                 key,
                 is_cache: true,
@@ -132,13 +132,13 @@ impl CpiPackageStore {
         } else {
             let monopile_directory = self.root.join(".monopile");
             PackageSlot {
-                packages: self.root.clone(),
-                target: self.root.join(&name),
-                log: monopile_directory.join(format!("{name}.log")),
-                marker: monopile_directory.join(format!("{name}.json")),
-                records: monopile_directory.join(format!("{name}.files")),
-                signature: monopile_directory.join(format!("{name}.signature")),
-                lock: monopile_directory.join("lock"),
+                packages_directory: self.root.clone(),
+                package_directory: self.root.join(&name),
+                log_path: monopile_directory.join(format!("{name}.log")),
+                marker_path: monopile_directory.join(format!("{name}.json")),
+                records_path: monopile_directory.join(format!("{name}.files")),
+                signature_path: monopile_directory.join(format!("{name}.signature")),
+                lock_path: monopile_directory.join("lock"),
                 name,
                 key,
                 is_cache: false,
@@ -173,7 +173,7 @@ impl PackageSlot {
         stop_condition: &StopCondition<'_>,
         stage: &Stage,
     ) -> Result<PackageLock> {
-        PackageLock::take(&self.lock, File::try_lock, stop_condition, stage)
+        PackageLock::take(&self.lock_path, File::try_lock, stop_condition, stage)
     }
 
     /// Locks the package against being built or removed.
@@ -182,7 +182,7 @@ impl PackageSlot {
         stop_condition: &StopCondition<'_>,
         stage: &Stage,
     ) -> Result<PackageLock> {
-        PackageLock::take(&self.lock, File::try_lock_shared, stop_condition, stage)
+        PackageLock::take(&self.lock_path, File::try_lock_shared, stop_condition, stage)
     }
 
     /// Returns true if the package was completed. Does not look at its files.
@@ -199,7 +199,7 @@ impl PackageSlot {
             return Ok(SlotState::Whole);
         }
         let records = contents::read_records(self.tree())?;
-        match read_json::<FileRecords>(&self.records) {
+        match read_json::<FileRecords>(&self.records_path) {
             Ok(Some(recorded_files)) => match contents::first_difference(&recorded_files, &records) {
                 Some(path) => Ok(SlotState::Changed(self.tree().join(path))),
                 None => {
@@ -208,21 +208,22 @@ impl PackageSlot {
                 }
             },
             // Without its record, nothing shows that the package is whole.
-            Ok(None) | Err(_) => Ok(SlotState::Changed(self.records.clone())),
+            Ok(None) | Err(_) => Ok(SlotState::Changed(self.records_path.clone())),
         }
     }
 
     /// Returns the directory of everything that was made for the package.
     fn tree(&self) -> &Path {
-        if self.is_cache { &self.packages } else { &self.target }
+        if self.is_cache { &self.packages_directory } else { &self.package_directory }
     }
 
     /// Returns the stamp of the package if it was completed, and if it may be used.
     fn read_stamp(&self) -> Option<String> {
         let marker = self.read_marker();
-        let is_ours = marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.target.is_dir();
+        let is_ours =
+            marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.package_directory.is_dir();
         let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
-        stamp.filter(|_| self.shared_cache.trusts(&self.shared_name(), &self.signature))
+        stamp.filter(|_| self.shared_cache.trusts(&self.shared_name(), &self.signature_path))
     }
 
     pub(super) fn into_name_and_key(self) -> (String, String) {
@@ -236,19 +237,19 @@ impl PackageSlot {
 
     /// Keeps the signature of a package that was copied from the shared cache.
     pub(super) fn keep_signature(&self, signed_digest: &SignedDigest) -> Result<()> {
-        write_json(&self.signature, signed_digest, JsonLayout::Compact)
+        write_json(&self.signature_path, signed_digest, JsonLayout::Compact)
     }
 
     fn read_marker(&self) -> Value {
-        read_json(&self.marker).ok().flatten().unwrap_or(Value::Null)
+        read_json(&self.marker_path).ok().flatten().unwrap_or(Value::Null)
     }
 
     /// Fails if the directory was not created by this program, and so must not be replaced.
     pub(super) fn check_ours(&self) -> Result<()> {
-        if self.target.symlink_metadata().is_ok() && !self.marker.is_file() {
+        if self.package_directory.symlink_metadata().is_ok() && !self.marker_path.is_file() {
             return Err(Error::invalid(format!(
                 "'{}' is in the way of the CPI's package '{}'",
-                self.target.display(),
+                self.package_directory.display(),
                 self.name
             ))
             .with_hint(
@@ -260,32 +261,34 @@ impl PackageSlot {
 
     /// Prepares the slot of the package: removes earlier content, and links the dependencies.
     pub(super) fn begin(&self, dependencies: &[PackageSlot]) -> Result<()> {
-        if let Some(entry) = self.marker.parent() {
+        if let Some(entry) = self.marker_path.parent() {
             create_private_directory(entry)?;
         }
         self.mark(None)?;
-        remove_tree(&self.signature)?;
+        remove_tree(&self.signature_path)?;
         if self.is_cache {
-            remove_tree(&self.packages)?;
-            create_private_directory(&self.packages)?;
+            remove_tree(&self.packages_directory)?;
+            create_private_directory(&self.packages_directory)?;
             for dependency in dependencies {
-                let link = self.packages.join(&dependency.name);
-                symlink(&dependency.target, &link)
+                let link = self.packages_directory.join(&dependency.name);
+                symlink(&dependency.package_directory, &link)
                     .map_err(|error| Error::io(format!("linking '{}'", link.display()), error))?;
             }
             return Ok(());
         }
-        remove_tree(&self.target)
+        remove_tree(&self.package_directory)
     }
 
     /// Marks the package as complete, after all of it is on disk.
     pub(super) fn finish(&self) -> Result<()> {
         #[cfg(target_os = "linux")]
-        if let Err(error) = File::open(&self.target).and_then(|target| Ok(rustix::fs::syncfs(target)?)) {
-            return Err(Error::io(format!("writing '{}' to disk", self.target.display()), error));
+        if let Err(error) =
+            File::open(&self.package_directory).and_then(|target| Ok(rustix::fs::syncfs(target)?))
+        {
+            return Err(Error::io(format!("writing '{}' to disk", self.package_directory.display()), error));
         }
         let stamp = contents::compute_stamp(self.tree())?;
-        write_json(&self.records, &contents::read_records(self.tree())?, JsonLayout::Compact)?;
+        write_json(&self.records_path, &contents::read_records(self.tree())?, JsonLayout::Compact)?;
         self.mark(Some(&stamp))
     }
 
@@ -294,7 +297,7 @@ impl PackageSlot {
     pub(super) fn touch(&self) {
         let now = std::time::SystemTime::now();
         if self.is_cache
-            && let Err(error) = File::open(&self.marker).and_then(|marker| marker.set_modified(now))
+            && let Err(error) = File::open(&self.marker_path).and_then(|marker| marker.set_modified(now))
         {
             tracing::debug!(%error, "recording the use of a package failed");
         }
@@ -309,7 +312,7 @@ impl PackageSlot {
 
     fn mark(&self, stamp: Option<&str>) -> Result<()> {
         let marker = json!({"package": self.name, "key": self.key, "stamp": stamp});
-        write_json(&self.marker, &marker, JsonLayout::Compact)
+        write_json(&self.marker_path, &marker, JsonLayout::Compact)
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) struct ScriptRun<'a> {
 impl ScriptRun<'_> {
     /// Runs `packaging` with `bash -x` in the source, like the bosh CLI, in a process group of its own.
     pub(super) fn run(&self) -> Result<()> {
-        let log_path = &self.slot.log;
+        let log_path = &self.slot.log_path;
         let write_error = |error| Error::io(format!("writing '{}'", log_path.display()), error);
         let log = File::options()
             .create(true)
@@ -126,8 +126,8 @@ impl ScriptRun<'_> {
             .env_clear()
             .envs(self.compile_settings.env_vars.iter().map(|(name, value)| (name, value)))
             .env("BOSH_COMPILE_TARGET", self.source)
-            .env("BOSH_INSTALL_TARGET", &self.slot.target)
-            .env("BOSH_PACKAGES_DIR", &self.slot.packages);
+            .env("BOSH_INSTALL_TARGET", &self.slot.package_directory)
+            .env("BOSH_PACKAGES_DIR", &self.slot.packages_directory);
         command
     }
 
@@ -138,13 +138,11 @@ impl ScriptRun<'_> {
         let install_target = Path::new(userland::PACKAGES).join(&self.package.name);
         let mut mounts = vec![
             MountPoint::writable(parent, userland::COMPILE),
-            MountPoint::writable(&self.slot.target, &install_target),
+            MountPoint::writable(&self.slot.package_directory, &install_target),
         ];
-        mounts.extend(
-            self.dependencies.iter().map(|slot| {
-                MountPoint::read_only(&slot.target, Path::new(userland::PACKAGES).join(&slot.name))
-            }),
-        );
+        mounts.extend(self.dependencies.iter().map(|slot| {
+            MountPoint::read_only(&slot.package_directory, Path::new(userland::PACKAGES).join(&slot.name))
+        }));
         // Not below the directory that the script sees.
         let scratch = parent.with_file_name("userland");
         create_private_directory(&scratch)?;

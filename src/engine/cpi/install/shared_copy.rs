@@ -30,7 +30,7 @@ impl Build<'_, '_> {
         if let Err(error) = &result {
             self.stop_condition.check()?;
             tracing::debug!(?error, "a package of the CPI is not copied");
-            remove_tree(&self.slot.target)?;
+            remove_tree(&self.slot.package_directory)?;
         }
         Ok(result.is_ok())
     }
@@ -62,7 +62,7 @@ impl Build<'_, '_> {
         }
         let result = self
             .prepare_archive_path()
-            .and_then(|archive| Ok((archive::pack_tree(&self.slot.target, &archive)?, archive)));
+            .and_then(|archive| Ok((archive::pack_tree(&self.slot.package_directory, &archive)?, archive)));
         match result {
             Ok((digest, archive)) => {
                 shared_cache.upload_package(&self.slot.shared_name(), &archive, &digest);
@@ -77,7 +77,7 @@ impl Build<'_, '_> {
 
     /// Returns the path of the archive of the package in the scratch directory.
     fn prepare_archive_path(&self) -> Result<PathBuf> {
-        let directory = self.compile_settings.work.join("shared");
+        let directory = self.compile_settings.scratch.join("shared");
         create_private_directory(&directory)?;
         Ok(directory.join(format!("{}.tgz", self.package.key)))
     }
@@ -88,19 +88,19 @@ impl Build<'_, '_> {
 pub(crate) struct ShareablePackage {
     pub(crate) name: String,
     pub(crate) key: String,
-    target: PathBuf,
+    package_directory: PathBuf,
 }
 
 impl ShareablePackage {
     pub(super) fn of(slot: PackageSlot) -> Self {
-        let target = slot.target.clone();
+        let package_directory = slot.package_directory.clone();
         let (name, key) = slot.into_name_and_key();
-        ShareablePackage { name, key, target }
+        ShareablePackage { name, key, package_directory }
     }
 
     /// Packs it into the archive `path`, and returns the digest of the archive.
     pub(crate) fn pack(&self, path: &Path) -> Result<Digest> {
-        archive::pack_tree(&self.target, path)
+        archive::pack_tree(&self.package_directory, path)
     }
 
     /// Returns the name in a shared cache.
@@ -112,14 +112,14 @@ impl ShareablePackage {
 /// Puts the package `name` of a bundle into the cache of this machine, unless it is there. `shared_cache` has
 /// the trusted keys.
 pub(crate) fn import_package(
-    cache: &Path,
+    cache_directory: &Path,
     shared_cache: &SharedCache,
     package: &BundledPackage,
     name: String,
     signal_check: &(dyn Fn() -> Option<u8> + Sync),
     stage: &Stage,
 ) -> Result<()> {
-    let root = cache.join(PackageKind::Cpi.folder());
+    let root = cache_directory.join(PackageKind::Cpi.folder());
     let slot = CpiPackageStore::open_cache(&root, shared_cache)?.slot_of(name, package.key.clone());
     let stop_condition = StopCondition { signal_check, has_failed: AtomicBool::new(false) };
     let _lock = slot.lock_exclusively(&stop_condition, stage)?;
@@ -134,6 +134,6 @@ pub(crate) fn import_package(
 /// Unpacks a package into its place.
 fn unpack(slot: &PackageSlot, archive: &Path, digest: &Digest, signed_digest: &SignedDigest) -> Result<()> {
     let source_name = format!("the compiled package '{}'", slot.name);
-    archive::unpack_tree(archive, &source_name, &slot.target, digest)?;
+    archive::unpack_tree(archive, &source_name, &slot.package_directory, digest)?;
     slot.keep_signature(signed_digest)
 }

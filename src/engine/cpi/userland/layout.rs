@@ -61,14 +61,14 @@ impl Layout {
     }
 
     /// Describes the userland of a CPI: with the network of this machine, and with its packages and jobs.
-    /// `env_vars` is the environment of the CPI. `images` is the directory of this machine in which it finds
-    /// stemcell images.
+    /// `env_vars` is the environment of the CPI. `images_directory` is the directory of this machine in which
+    /// it finds stemcell images.
     pub(crate) fn for_cpi(
         userland: &Userland,
         scratch: &Path,
         packages: &[(String, PathBuf)],
-        jobs: &Path,
-        images: &Path,
+        jobs_directory: &Path,
+        images_directory: &Path,
         env_vars: &[(String, String)],
     ) -> Result<Self> {
         let home = env_vars.iter().find(|(name, _)| name == "HOME").map(|(_, home)| PathBuf::from(home));
@@ -78,8 +78,8 @@ impl Layout {
                 create_private_directory_in(scratch, "home")?,
                 home.unwrap_or_else(|| HOME.into()),
             ),
-            MountPoint::read_only(jobs, JOBS),
-            MountPoint::read_only(images, images),
+            MountPoint::read_only(jobs_directory, JOBS),
+            MountPoint::read_only(images_directory, images_directory),
         ];
         let packages = packages.iter();
         mounts.extend(

@@ -131,7 +131,7 @@ pub(super) fn install(
         None => Executable {
             program: jobs_directory.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(run, &installed_packages.packages, &jobs_directory),
+            env_vars: with_directories(run, &installed_packages.packages_directory, &jobs_directory),
         },
         Some(userland) => {
             executable_in(userland, run, &cpi.name, &installed_packages, &jobs_directory, root)?
@@ -221,10 +221,10 @@ fn install_job_packages(
         _ => directory.clone(),
     });
     let compile_settings = CompileSettings {
-        cache: &run.paths.cache,
+        cache_directory: &run.paths.cache_directory,
         package_dir: package_dir.as_deref(),
         shared_cache: &run.shared_cache,
-        work: root,
+        scratch: root,
         keep_scratch: run.keep_scratch,
         userland,
         env_vars: &run.env_vars,

@@ -87,7 +87,7 @@ impl ResolvedCpis<'_> {
 pub(super) fn directory(run: &RunContext, cpi: BuiltinCpi, properties: &Map<String, Value>) -> PathBuf {
     match properties.get("root").and_then(Value::as_str) {
         Some(root) => root.into(),
-        None => run.paths.data.join(cpi.name()),
+        None => run.paths.data_directory.join(cpi.name()),
     }
 }
 

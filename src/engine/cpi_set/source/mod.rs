@@ -274,11 +274,15 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
 }
 
 /// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.
-fn with_directories(run: &RunContext, packages: &Path, jobs: &Path) -> Vec<(String, String)> {
+fn with_directories(
+    run: &RunContext,
+    packages_directory: &Path,
+    jobs_directory: &Path,
+) -> Vec<(String, String)> {
     let mut env_vars = run.env_vars.clone();
     env_vars.retain(|(name, _)| name != "BOSH_PACKAGES_DIR" && name != "BOSH_JOBS_DIR");
-    env_vars.push(("BOSH_PACKAGES_DIR".into(), packages.display().to_string()));
-    env_vars.push(("BOSH_JOBS_DIR".into(), jobs.display().to_string()));
+    env_vars.push(("BOSH_PACKAGES_DIR".into(), packages_directory.display().to_string()));
+    env_vars.push(("BOSH_JOBS_DIR".into(), jobs_directory.display().to_string()));
     env_vars
 }
 

@@ -78,7 +78,7 @@ impl ResolvedCpis<'_> {
         let run = self.run;
         let LocatedUserland { url, expected_digest, files } = self.locate(userland_ref)?;
         let source = self.download(&url, expected_digest.as_ref(), stage)?;
-        let cache = Cache::open(&run.paths.cache)?;
+        let cache = Cache::open(&run.paths.cache_directory)?;
         let interrupt_check = interrupt_check(&run.signals);
         let content =
             artifact::userland::open(&cache, &source, expected_digest.as_ref(), &interrupt_check, stage)?;
@@ -88,7 +88,7 @@ impl ResolvedCpis<'_> {
     /// Returns the file or directory of a userland on this machine.
     fn download(&self, url: &ArtifactUrl, expected_digest: Option<&Digest>, stage: &Stage) -> Result<Source> {
         let run = self.run;
-        let cache = Cache::open(&run.paths.cache)?;
+        let cache = Cache::open(&run.paths.cache_directory)?;
         let fetcher = run.create_fetcher(&cache, interrupt_check(&run.signals))?;
         fetcher.obtain(url, expected_digest, "the userland", stage.reporter())
     }

@@ -42,7 +42,7 @@ pub struct ReportRequest {
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
     /// The directory with the records of runs.
-    pub history: Option<PathBuf>,
+    pub history_directory: Option<PathBuf>,
 }
 
 /// The request of `cloud-check`.
@@ -53,7 +53,7 @@ pub struct CloudCheckRequest {
     /// `--agent-timeout`: how long an agent may take to answer before it counts as dead.
     pub agent_timeout: Duration,
     /// The directory with the records of runs.
-    pub history: Option<PathBuf>,
+    pub history_directory: Option<PathBuf>,
 }
 
 impl CloudCheckRequest {
@@ -64,7 +64,7 @@ impl CloudCheckRequest {
             renderer_choice: self.deploy.renderer_choice,
             cpi_api_version: self.deploy.cpi_api_version,
             agent_timeout: self.agent_timeout,
-            history: self.history.clone(),
+            history_directory: self.history_directory.clone(),
         }
     }
 }

@@ -64,8 +64,10 @@ impl<'a> Probe<'a> {
         let CloudCheckInputs { endpoint, run_credentials, .. } = check_inputs;
         let agent = connect(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
-        let runs =
-            request.history.as_deref().map_or(Ok(Vec::new()), |history| read_recorded_runs(run, history))?;
+        let runs = request
+            .history_directory
+            .as_deref()
+            .map_or(Ok(Vec::new()), |directory| read_recorded_runs(run, directory))?;
         let has_failed_deploy = is_deploy_unfinished(&state, &runs);
         Ok(Probe { run, executor, agent, endpoint, run_credentials, state, has_failed_deploy })
     }
