@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
-use artifact::archive::{self, Limits, Links, Options};
+use artifact::archive::{self, Links, UnpackLimits, UnpackOptions};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 
@@ -16,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 type Entry<'a> = (&'a [u8], &'a [u8], u8, Option<[u8; 12]>, u16, &'a [u8]);
 
 const TYPES: &[u8] = b"0001122555LKLKxxgS3467M";
-const LIMITS: Limits = Limits { entries: 100, bytes: 1 << 20, ratio: 200 };
+const LIMITS: UnpackLimits = UnpackLimits { entries: 100, bytes: 1 << 20, ratio: 200 };
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((mode, rest)) = bytes.split_first() else { return };
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     let work = outside.path().join("work");
     fs::create_dir(&work).unwrap();
     let root = work.join("out");
-    let options = Options { limits: LIMITS, links, ..Options::default() };
+    let options = UnpackOptions { limits: LIMITS, links, ..UnpackOptions::default() };
     let result = archive::unpack_stream(&archive[..], "it", &root, None, &options);
     assert_eq!(fs::read(outside.path().join("victim")).unwrap(), b"untouched");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 2);

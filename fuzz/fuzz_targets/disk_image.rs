@@ -6,16 +6,16 @@
 use std::fs;
 use std::io::Cursor;
 
-use artifact::archive::{Limits, Links, Options};
+use artifact::archive::{Links, UnpackLimits, UnpackOptions};
 use artifact::disk_image;
 use libfuzzer_sys::fuzz_target;
 
-const LIMITS: Limits = Limits { entries: 100, bytes: 1 << 20, ratio: 200 };
+const LIMITS: UnpackLimits = UnpackLimits { entries: 100, bytes: 1 << 20, ratio: 200 };
 
 fuzz_target!(|bytes: &[u8]| {
     let outside = tempfile::tempdir_in("/dev/shm").unwrap();
     let (limits, links) = (LIMITS, Links::Verbatim);
-    let options = Options { limits, links, skips_devices: true, ..Options::default() };
+    let options = UnpackOptions { limits, links, skips_devices: true, ..UnpackOptions::default() };
     let root = outside.path().join("out");
     let result = disk_image::unpack(Cursor::new(bytes), "it", &root, &options, &mut |_| {});
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), usize::from(result.is_ok()));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_yaml::{Mapping, Value};
 
-use super::archive::{self, Input, Options, Packer};
+use super::archive::{self, Input, Packer, UnpackOptions};
 use super::digest::{Algorithm, Digest};
 use super::documents::{self, StemcellManifest};
 use super::limits::MAX_DOCUMENT_BYTES;
@@ -60,7 +60,14 @@ pub fn repack_stemcell(
     }
     let directory = work.join("stemcell");
     let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
-    archive::unpack_file(&source.path, &source_name, &directory, None, &Options::default(), &mut progress)?;
+    archive::unpack_file(
+        &source.path,
+        &source_name,
+        &directory,
+        None,
+        &UnpackOptions::default(),
+        &mut progress,
+    )?;
     let image = directory.join(stemcell::IMAGE);
     if !image.is_file() {
         return Err(stemcell::no_image_error(&source_name));

@@ -38,12 +38,12 @@ const MAX_ANSWER_BYTES: u64 = 256 * 1024 * 1024;
 /// Renders with a Ruby process, which ends when the renderer is dropped. Templates are rendered one at a
 /// time.
 pub struct RubyRenderer {
-    process: Mutex<Process>,
+    process: Mutex<RubyProcess>,
     version: String,
 }
 
 /// The Ruby process, with its input and output.
-struct Process {
+struct RubyProcess {
     child: Child,
     /// The process's input. `None` after a failure, which ends the process.
     requests: Option<ChildStdin>,
@@ -51,12 +51,12 @@ struct Process {
     answers: Receiver<std::io::Result<String>>,
     signal_check: Option<SignalCheck>,
     /// The reason why the process can no longer be used, after a failure.
-    failure: Option<Failure>,
+    failure: Option<RubyFailure>,
 }
 
 /// The reason why there is no answer.
 #[derive(Debug, Clone)]
-enum Failure {
+enum RubyFailure {
     /// This signal interrupted the wait.
     Interrupted(u8),
     /// The process failed, as the text says.
@@ -124,10 +124,11 @@ impl RubyRenderer {
                 }
             }
         });
-        let mut process = Process { child, requests: Some(requests), answers, signal_check, failure: None };
+        let mut process =
+            RubyProcess { child, requests: Some(requests), answers, signal_check, failure: None };
         let version_line = process.read_answer().map_err(|failure| match failure {
-            Failure::Interrupted(signal) => StartError::Interrupted(signal),
-            Failure::Process(reason) => StartError::Silent(reason),
+            RubyFailure::Interrupted(signal) => StartError::Interrupted(signal),
+            RubyFailure::Process(reason) => StartError::Silent(reason),
         })?;
         let version = version_line.trim().to_owned();
         let mut numbers = version.split('.').map_while(|number| number.parse::<u32>().ok());
@@ -150,14 +151,14 @@ impl fmt::Debug for RubyRenderer {
     }
 }
 
-impl Process {
+impl RubyProcess {
     /// Waits for the next line of output. After a failure the process is not used again, because a late
     /// answer would be taken for the answer to the next request.
-    fn read_answer(&mut self) -> Result<String, Failure> {
+    fn read_answer(&mut self) -> Result<String, RubyFailure> {
         let start = Instant::now();
         let reason = loop {
             if let Some(signal) = self.signal_check.as_ref().and_then(|signal_check| signal_check()) {
-                return Err(self.fail(Failure::Interrupted(signal)));
+                return Err(self.fail(RubyFailure::Interrupted(signal)));
             }
             match self.answers.recv_timeout(INTERRUPT_CHECK_INTERVAL) {
                 Ok(Ok(line)) if line.ends_with('\n') => return Ok(line),
@@ -174,11 +175,11 @@ impl Process {
                 }
             }
         };
-        Err(self.fail(Failure::Process(reason)))
+        Err(self.fail(RubyFailure::Process(reason)))
     }
 
     /// Sends a request and waits for its answer.
-    fn ask(&mut self, request: &str) -> Result<String, Failure> {
+    fn ask(&mut self, request: &str) -> Result<String, RubyFailure> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
@@ -190,20 +191,20 @@ impl Process {
             Ok(()) => self.read_answer(),
             Err(error) => {
                 let reason = format!("the Ruby process does not accept templates: {error}");
-                Err(self.fail(Failure::Process(reason)))
+                Err(self.fail(RubyFailure::Process(reason)))
             }
         }
     }
 
     /// Closes the input of the process, which ends it even if a template keeps it busy. Returns the failure.
-    fn fail(&mut self, failure: Failure) -> Failure {
+    fn fail(&mut self, failure: RubyFailure) -> RubyFailure {
         self.requests = None;
         self.failure = Some(failure.clone());
         failure
     }
 }
 
-impl Drop for Process {
+impl Drop for RubyProcess {
     fn drop(&mut self) {
         self.requests = None;
         let start = Instant::now();
@@ -229,10 +230,10 @@ impl Renderer for RubyRenderer {
             renderer_error(format!("the answer of the Ruby process is invalid: {error}"))
         };
         let answer = self.process.lock().ask(&format!("{request}\n")).map_err(|failure| match failure {
-            Failure::Interrupted(signal) => {
+            RubyFailure::Interrupted(signal) => {
                 RenderError::Interrupted { template: template_name.to_owned(), signal }
             }
-            Failure::Process(reason) => renderer_error(reason),
+            RubyFailure::Process(reason) => renderer_error(reason),
         })?;
         let answer: Answer = serde_json::from_str(&answer).map_err(|error| invalid_answer_error(&error))?;
         match answer {

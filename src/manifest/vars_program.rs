@@ -44,11 +44,11 @@ pub struct VarsProgram {
     program: PathBuf,
     arguments: Vec<String>,
     directory: Option<PathBuf>,
-    output: Arc<OnceLock<Result<Node, Failure>>>,
+    output: Arc<OnceLock<Result<Node, ProgramFailure>>>,
 }
 
 /// An error that can be returned more than once.
-struct Failure {
+struct ProgramFailure {
     kind: ErrorKind,
     message: String,
     cause: Option<String>,
@@ -57,7 +57,7 @@ struct Failure {
 }
 
 /// The limits of a program.
-struct Limits {
+struct ProgramLimits {
     timeout: Duration,
     max_output_bytes: u64,
 }
@@ -96,18 +96,18 @@ impl VarsProgram {
     /// Runs the program and returns the mapping that it prints. Only the first call of all clones runs it.
     /// Secrets of `env_vars` are removed from its log in errors.
     pub(crate) fn read_variables(&self, env_vars: &[(String, String)]) -> Result<&Node> {
-        let limits = Limits { timeout: PROGRAM_TIMEOUT, max_output_bytes: MAX_OUTPUT_BYTES };
-        self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(Failure::to_error)
+        let limits = ProgramLimits { timeout: PROGRAM_TIMEOUT, max_output_bytes: MAX_OUTPUT_BYTES };
+        self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(ProgramFailure::to_error)
     }
 
     /// Runs the program and parses its output. Explains why it failed with the end of its standard error.
-    fn run(&self, limits: &Limits, env_vars: &[(String, String)]) -> Result<Node, Failure> {
+    fn run(&self, limits: &ProgramLimits, env_vars: &[(String, String)]) -> Result<Node, ProgramFailure> {
         let Execution { stdout, log, end } = self.execute(limits)?;
         let name = self.name();
         let failure = match end {
             ExecutionEnd::Exited(status) if status.success() => return self.parse(stdout),
             ExecutionEnd::Interrupted(error) => {
-                return Err(Failure::new(error.kind(), format!("interrupted while {name} ran")));
+                return Err(ProgramFailure::new(error.kind(), format!("interrupted while {name} ran")));
             }
             ExecutionEnd::Exited(status) => {
                 let end = match (status.code(), status.signal()) {
@@ -115,20 +115,20 @@ impl VarsProgram {
                     (None, Some(signal)) => format!("was ended by signal {signal}"),
                     (None, None) => "failed".to_owned(),
                 };
-                Failure::invalid(format!("{name} {end}")).with_hint(
+                ProgramFailure::invalid(format!("{name} {end}")).with_hint(
                     "run it by itself, with its arguments, until it prints a mapping of names to values",
                 )
             }
             ExecutionEnd::Stopped => {
-                Failure::invalid(format!("{name} asks on the terminal, which it cannot use here"))
+                ProgramFailure::invalid(format!("{name} asks on the terminal, which it cannot use here"))
                     .with_hint("log in to the store or unlock it first, then run the same command again")
             }
-            ExecutionEnd::TimedOut => Failure::invalid(format!(
+            ExecutionEnd::TimedOut => ProgramFailure::invalid(format!(
                 "{name} did not end within {}",
                 base::text::duration(limits.timeout)
             ))
             .with_hint("it cannot ask questions here: log in to the store or unlock it first"),
-            ExecutionEnd::TooLarge => Failure::invalid(format!(
+            ExecutionEnd::TooLarge => ProgramFailure::invalid(format!(
                 "{name} printed more than {}",
                 base::text::bytes(limits.max_output_bytes)
             ))
@@ -146,7 +146,7 @@ impl VarsProgram {
     }
 
     /// Runs the program to its end, or to a limit or signal, and ends all processes of its group.
-    fn execute(&self, limits: &Limits) -> Result<Execution, Failure> {
+    fn execute(&self, limits: &ProgramLimits) -> Result<Execution, ProgramFailure> {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -159,9 +159,9 @@ impl VarsProgram {
         }
         let start = Instant::now();
         let child = command.spawn().map_err(|error| self.start_error(&error))?;
-        let mut process = Process { child, is_reaped: false };
+        let mut process = ProgramProcess { child, is_reaped: false };
         let read_error = |error: io::Error| {
-            Failure::invalid(format!("the output of {} cannot be read", self.name()))
+            ProgramFailure::invalid(format!("the output of {} cannot be read", self.name()))
                 .with_cause(error.to_string())
                 .with_hint("run the same command again")
         };
@@ -204,9 +204,9 @@ impl VarsProgram {
         Ok(Execution { stdout, log, end })
     }
 
-    fn start_error(&self, error: &io::Error) -> Failure {
+    fn start_error(&self, error: &io::Error) -> ProgramFailure {
         let failure =
-            Failure::invalid(format!("{} cannot be run", self.name())).with_cause(os_problem(error));
+            ProgramFailure::invalid(format!("{} cannot be run", self.name())).with_cause(os_problem(error));
         match self.program.to_string_lossy().contains(char::is_whitespace) {
             true => failure
                 .with_hint("each word is an item of the list in an env file: vars_exec: [PROGRAM, ARG]"),
@@ -215,10 +215,10 @@ impl VarsProgram {
     }
 
     /// Parses the output. Errors do not quote it.
-    fn parse(&self, output: Vec<u8>) -> Result<Node, Failure> {
+    fn parse(&self, output: Vec<u8>) -> Result<Node, ProgramFailure> {
         let name = self.name();
         let output_error = |problem: String| {
-            Failure::invalid(problem)
+            ProgramFailure::invalid(problem)
                 .with_hint("it must print YAML or JSON, a mapping of names to values: {\"name\": \"value\"}")
         };
         let source = PathBuf::from(format!("output of {name}"));
@@ -242,25 +242,25 @@ impl fmt::Debug for VarsProgram {
     }
 }
 
-impl Failure {
+impl ProgramFailure {
     fn new(kind: ErrorKind, message: String) -> Self {
-        Failure { kind, message, cause: None, log: None, hint: None }
+        ProgramFailure { kind, message, cause: None, log: None, hint: None }
     }
 
     fn invalid(message: String) -> Self {
-        Failure::new(ErrorKind::InvalidInput, message)
+        ProgramFailure::new(ErrorKind::InvalidInput, message)
     }
 
     fn with_cause(self, cause: String) -> Self {
-        Failure { cause: Some(cause), ..self }
+        ProgramFailure { cause: Some(cause), ..self }
     }
 
     fn with_log(self, log: String) -> Self {
-        Failure { log: Some(LogExcerpt::new(log)), ..self }
+        ProgramFailure { log: Some(LogExcerpt::new(log)), ..self }
     }
 
     fn with_hint(self, hint: &'static str) -> Self {
-        Failure { hint: Some(hint), ..self }
+        ProgramFailure { hint: Some(hint), ..self }
     }
 
     fn to_error(&self) -> Error {
@@ -278,7 +278,7 @@ impl Failure {
 }
 
 /// A process that leads a group. The group ends when this is dropped.
-struct Process {
+struct ProgramProcess {
     child: Child,
     is_reaped: bool,
 }
@@ -292,7 +292,7 @@ enum ProcessState {
     Ended,
 }
 
-impl Process {
+impl ProgramProcess {
     fn pid(&self) -> Option<Pid> {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
@@ -330,7 +330,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ProgramProcess {
     fn drop(&mut self) {
         // The id may belong to another process now.
         if self.is_reaped {
@@ -437,14 +437,15 @@ fn add_values(node: &Node, redactor: &Redactor) {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { timeout: Duration::from_secs(30), max_output_bytes: 1 << 10 };
+    const LIMITS: ProgramLimits =
+        ProgramLimits { timeout: Duration::from_secs(30), max_output_bytes: 1 << 10 };
 
     fn shell(script: &str) -> VarsProgram {
         VarsProgram::new("sh", vec!["-c".into(), script.into()], None)
     }
 
     /// Runs a script, and returns its failure as text.
-    fn failure(script: &str, limits: &Limits) -> String {
+    fn failure(script: &str, limits: &ProgramLimits) -> String {
         let error = shell(script).run(limits, &[]).err().unwrap().to_error();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         assert!(!error.hints().is_empty());
@@ -503,7 +504,7 @@ mod tests {
 
     #[test]
     fn time_limit_ends_the_whole_group() {
-        let limits = Limits { timeout: Duration::from_millis(200), max_output_bytes: 1 << 10 };
+        let limits = ProgramLimits { timeout: Duration::from_millis(200), max_output_bytes: 1 << 10 };
         let directory = tempfile::tempdir().unwrap();
         let fifo = directory.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());

@@ -10,7 +10,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use artifact::archive::{self, Options};
+use artifact::archive::{self, UnpackOptions};
 use artifact::{Release, Source, release, stemcell};
 use base::events::{Event, Reporter, Sink, Stage};
 
@@ -32,8 +32,15 @@ fn example(name: &str) -> Source {
 fn compile(release: &Release, jobs: &[&str], directory: &Path) {
     for package in release.package_levels(jobs).unwrap().into_iter().flatten() {
         let source = directory.join(format!("source-{}", package.name));
-        archive::unpack_file(&package.archive, "it", &source, None, &Options::default(), &mut |_, _| {})
-            .unwrap();
+        archive::unpack_file(
+            &package.archive,
+            "it",
+            &source,
+            None,
+            &UnpackOptions::default(),
+            &mut |_, _| {},
+        )
+        .unwrap();
         let target = directory.join("packages").join(&package.name);
         fs::create_dir_all(&target).unwrap();
         // The script uses the path at which the agent installs dependencies, which differs here.
@@ -121,6 +128,7 @@ fn example_stemcell_has_the_format_of_the_local_cpi() {
     assert_eq!(stemcell.api_version, 3);
     assert_eq!(stemcell.stemcell_formats, ["local-directory"]);
     let tree = directory.path().join("tree");
-    archive::unpack_file(&stemcell.image, "it", &tree, None, &Options::default(), &mut |_, _| {}).unwrap();
+    archive::unpack_file(&stemcell.image, "it", &tree, None, &UnpackOptions::default(), &mut |_, _| {})
+        .unwrap();
     assert!(tree.join("etc/monopile-release").is_file());
 }

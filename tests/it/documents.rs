@@ -185,7 +185,7 @@ fn finds_command_blocks_that_are_not_run() {
 /// Checks the table of bounds in docs/security.md against the constants that the program uses.
 #[test]
 fn table_of_bounds_matches_the_program() {
-    let archive = artifact::archive::Limits::default();
+    let archive = artifact::archive::UnpackLimits::default();
     let template = erb::native::Limits::default();
     let size = |bytes: u64| match bytes {
         0..0x4000_0000 => format!("{} MiB", bytes >> 20),

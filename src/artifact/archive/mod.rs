@@ -7,14 +7,14 @@
 //! - Names: relative, without `..` and NUL, and short enough for a file system. A name that occurs twice is
 //!   refused, so that no entry can replace a checked one. Directories may repeat.
 //! - Types: files, directories, symbolic and hard links. Sparse files are refused, and so are devices and
-//!   fifos, unless [`Options::skips_devices`] leaves them out.
+//!   fifos, unless [`UnpackOptions::skips_devices`] leaves them out.
 //! - Links: a symbolic link must stay inside ([`Links::Inside`]) or is written unchanged
 //!   ([`Links::Verbatim`]). Nothing is ever written through a link. A hard link must name a file that was
 //!   unpacked before it.
 //! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write. With
-//!   [`Options::returns_attributes`], the caller gets the modes and owners that the archive has.
-//! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`Limits`]). Memory use is
-//!   bounded.
+//!   [`UnpackOptions::returns_attributes`], the caller gets the modes and owners that the archive has.
+//! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`UnpackLimits`]). Memory use
+//!   is bounded.
 //! - Case: two names that differ only in case are distinct, as on Linux. On a file system that ignores case,
 //!   the second one is refused as a duplicate.
 
@@ -39,16 +39,16 @@ use base::Error;
 
 /// Limits on the content of an archive.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct UnpackLimits {
     /// Number of entries, including directories and links.
     pub entries: u64,
     /// Size of the uncompressed tar stream in bytes, including headers.
     pub bytes: u64,
-    /// Unpacked bytes per byte of the archive. Not checked below [`Limits::RATIO_FLOOR_BYTES`].
+    /// Unpacked bytes per byte of the archive. Not checked below [`UnpackLimits::RATIO_FLOOR_BYTES`].
     pub ratio: u64,
 }
 
-impl Limits {
+impl UnpackLimits {
     /// The ratio is checked above this number of unpacked bytes. Small files of zeros compress a thousandfold
     /// and are harmless.
     pub const RATIO_FLOOR_BYTES: u64 = 128 << 20;
@@ -79,11 +79,11 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for UnpackLimits {
     /// Limits well above real releases and stemcells, the largest of which have about 100,000 files and 10
     /// GiB.
     fn default() -> Self {
-        Limits { entries: 500_000, bytes: 64 << 30, ratio: 200 }
+        UnpackLimits { entries: 500_000, bytes: 64 << 30, ratio: 200 }
     }
 }
 
@@ -100,9 +100,9 @@ pub enum Links {
 
 /// Options of [`unpack_file`] and [`unpack_stream`].
 #[derive(Default, Clone, Copy)]
-pub struct Options<'a> {
+pub struct UnpackOptions<'a> {
     /// Limits on the content.
-    pub limits: Limits,
+    pub limits: UnpackLimits,
     /// Treatment of symbolic links.
     pub links: Links,
     /// Selects the entries to write by their path; `None` writes all. Other entries are still checked.
@@ -165,11 +165,11 @@ impl Attributes {
 pub struct UnpackedArchive {
     /// Digest of the archive file: SHA-256, and the strongest algorithm of the expected digest.
     pub digest: Digest,
-    /// Digests of the files written, by path in the archive. Empty unless [`Options::algorithms`] asks for
-    /// them.
+    /// Digests of the files written, by path in the archive. Empty unless [`UnpackOptions::algorithms`] asks
+    /// for them.
     pub file_digests: BTreeMap<PathBuf, Digest>,
     /// Attributes of everything written, by path in the archive; those of the root at the empty path. Empty
-    /// unless [`Options::returns_attributes`] asks for them.
+    /// unless [`UnpackOptions::returns_attributes`] asks for them.
     pub attributes: BTreeMap<PathBuf, Attributes>,
     /// Number of entries in the archive.
     pub entries: u64,

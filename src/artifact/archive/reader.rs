@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use tar::{EntryType, Header, PaxExtensions};
 
-use super::{ArchiveError, Limits, printable};
+use super::{ArchiveError, UnpackLimits, printable};
 
 const BLOCK_BYTES: usize = 512;
 /// The maximum size of an extension header (long name, PAX records) in bytes. Real ones have some hundred
@@ -19,14 +19,14 @@ const MAX_EXTENSION_BYTES: u64 = 256 << 10;
 /// A reader of unpacked bytes that fails when the limits on bytes or ratio are exceeded.
 pub(super) struct BudgetReader<R> {
     inner: R,
-    limits: Limits,
+    limits: UnpackLimits,
     /// Bytes read from the archive file so far, before decompression.
     packed_bytes: Rc<Cell<u64>>,
     unpacked_bytes: u64,
 }
 
 impl<R: Read> BudgetReader<R> {
-    pub(super) fn new(inner: R, limits: Limits, packed_bytes: Rc<Cell<u64>>) -> Self {
+    pub(super) fn new(inner: R, limits: UnpackLimits, packed_bytes: Rc<Cell<u64>>) -> Self {
         BudgetReader { inner, limits, packed_bytes, unpacked_bytes: 0 }
     }
 }
@@ -80,7 +80,7 @@ pub(super) struct Entries<R> {
     /// Bytes of padding after that data.
     padding_bytes: u64,
     count: u64,
-    limits: Limits,
+    limits: UnpackLimits,
 }
 
 /// The compression of an archive file.
@@ -102,7 +102,7 @@ struct ExtensionFields {
 }
 
 impl<R: Read> Entries<R> {
-    pub(super) fn new(inner: R, compression: Compression, limits: Limits) -> Self {
+    pub(super) fn new(inner: R, compression: Compression, limits: UnpackLimits) -> Self {
         Entries { inner, compression, unread_bytes: 0, padding_bytes: 0, count: 0, limits }
     }
 

@@ -25,12 +25,12 @@ impl Scratch {
         self.directory.path().join("work").join("out")
     }
 
-    fn unpack_with(&self, archive: &[u8], options: &Options<'_>) -> base::Result<UnpackedArchive> {
+    fn unpack_with(&self, archive: &[u8], options: &UnpackOptions<'_>) -> base::Result<UnpackedArchive> {
         unpack_stream(archive, "the test archive", &self.dest(), None, options)
     }
 
     fn unpack(&self, archive: &[u8]) -> base::Result<UnpackedArchive> {
-        self.unpack_with(archive, &Options::default())
+        self.unpack_with(archive, &UnpackOptions::default())
     }
 
     /// Checks that nothing was written outside and nothing is left inside.
@@ -57,7 +57,7 @@ fn rejects_hostile_archives_and_leaves_no_files() {
     for Case { name, archive, reason, is_fine_verbatim } in hostile::cases(&Tar::default) {
         for links in [Links::Inside, Links::Verbatim] {
             let scratch = Scratch::new();
-            let result = scratch.unpack_with(&archive, &Options { links, ..Options::default() });
+            let result = scratch.unpack_with(&archive, &UnpackOptions { links, ..UnpackOptions::default() });
             let Some(reason) = reason.filter(|_| links == Links::Inside || !is_fine_verbatim) else {
                 result.expect(name);
                 continue;
@@ -85,9 +85,9 @@ fn rejects_archives_truncated_at_any_byte() {
 
 #[test]
 fn limits_on_entries_and_bytes_are_enforced() {
-    let limit = |entries, bytes| Options {
-        limits: Limits { entries, bytes, ..Limits::default() },
-        ..Options::default()
+    let limit = |entries, bytes| UnpackOptions {
+        limits: UnpackLimits { entries, bytes, ..UnpackLimits::default() },
+        ..UnpackOptions::default()
     };
     let archive = (0..50).fold(Tar::default(), |tar, number| tar.file(&format!("f{number}"), "x")).tgz();
     let scratch = Scratch::new();
@@ -104,8 +104,10 @@ fn implicit_directories_count_as_entries() {
     let archive = (0..4)
         .fold(Tar::default(), |tar, number| tar.file(&format!("{number}{}f", "/d".repeat(40) + "/"), ""));
     let scratch = Scratch::new();
-    let limits = Limits { entries: 100, ..Limits::default() };
-    let error = scratch.unpack_with(&archive.tgz(), &Options { limits, ..Options::default() }).unwrap_err();
+    let limits = UnpackLimits { entries: 100, ..UnpackLimits::default() };
+    let error = scratch
+        .unpack_with(&archive.tgz(), &UnpackOptions { limits, ..UnpackOptions::default() })
+        .unwrap_err();
     assert!(error.chain().join(": ").contains("more than 100 entries"), "{error:?}");
     scratch.assert_untouched("directories");
 }
@@ -120,8 +122,9 @@ fn rejects_bombs_by_compression_ratio() {
     scratch.assert_untouched("bomb");
     // A bomb is refused even if none of its entries are written.
     let none = |_: &Path| false;
-    let error =
-        scratch.unpack_with(&bomb, &Options { selector: Some(&none), ..Options::default() }).unwrap_err();
+    let error = scratch
+        .unpack_with(&bomb, &UnpackOptions { selector: Some(&none), ..UnpackOptions::default() })
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
@@ -155,7 +158,7 @@ fn unpacks_ordinary_archives_unchanged() {
         let scratch = Scratch::new();
         let algorithms = [Algorithm::Sha1];
         let content = scratch
-            .unpack_with(&archive, &Options { algorithms: &algorithms, ..Options::default() })
+            .unpack_with(&archive, &UnpackOptions { algorithms: &algorithms, ..UnpackOptions::default() })
             .unwrap();
         let out = scratch.dest();
         assert_eq!(content.digest.to_string(), sha256(&archive));
@@ -189,7 +192,7 @@ fn attributes_are_those_of_the_archive() {
         .pax(EntryType::XHeader, &[("uid", "3000000"), ("gid", "7")])
         .file("large-id", "")
         .raw(EntryType::Fifo, b"fifo", 0o644, b"", b"");
-    let options = Options { returns_attributes: true, skips_devices: true, ..Options::default() };
+    let options = UnpackOptions { returns_attributes: true, skips_devices: true, ..UnpackOptions::default() };
     let scratch = Scratch::new();
     let content = scratch.unpack_with(&archive.tgz(), &options).unwrap();
     let lines = content.attributes.iter().map(|(path, attributes)| {
@@ -224,7 +227,7 @@ fn attributes_are_those_of_the_archive() {
 
 #[test]
 fn verbatim_links_are_written_but_not_followed() {
-    let options = Options { links: Links::Verbatim, ..Options::default() };
+    let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
     let scratch = Scratch::new();
     scratch.unpack_with(&Tar::default().symlink("l", "/var/vcap/packages/x").tgz(), &options).unwrap();
     assert_eq!(fs::read_link(scratch.dest().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
@@ -247,7 +250,7 @@ fn verbatim_links_are_written_but_not_followed() {
 fn checks_unselected_entries_without_writing_them() {
     let scratch = Scratch::new();
     let is_needed = |path: &Path| path == Path::new("a");
-    let options = Options { selector: Some(&is_needed), ..Options::default() };
+    let options = UnpackOptions { selector: Some(&is_needed), ..UnpackOptions::default() };
     scratch.unpack_with(&Tar::default().file("b/c", "x").file("./a", "y").tgz(), &options).unwrap();
     assert_eq!(tree_of(&scratch.dest()), ["a"]);
     let scratch = Scratch::new();
@@ -266,7 +269,7 @@ fn wrong_digest_leaves_no_files() {
             "the release 'x'",
             &scratch.dest(),
             Some(&digest),
-            &Options::default(),
+            &UnpackOptions::default(),
         )
         .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -276,7 +279,7 @@ fn wrong_digest_leaves_no_files() {
     for digest in [sha1(&archive), sha256(&archive)] {
         let digest: Digest = digest.parse().unwrap();
         let scratch = Scratch::new();
-        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&digest), &Options::default()).unwrap();
+        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&digest), &UnpackOptions::default()).unwrap();
     }
 }
 
@@ -286,8 +289,8 @@ fn damaged_archive_with_wrong_digest_reports_the_digest() {
     let expected: Digest = sha1(&archive).parse().unwrap();
     let truncated = &archive[..archive.len() - 20];
     let scratch = Scratch::new();
-    let error =
-        unpack_stream(truncated, "it", &scratch.dest(), Some(&expected), &Options::default()).unwrap_err();
+    let error = unpack_stream(truncated, "it", &scratch.dest(), Some(&expected), &UnpackOptions::default())
+        .unwrap_err();
     let chain = error.chain();
     assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(truncated)), "{chain:?}");
     assert!(chain[1].contains("truncated"), "{chain:?}");

@@ -12,7 +12,9 @@ use flate2::bufread::MultiGzDecoder;
 use tar::EntryType;
 
 use super::reader::{BudgetReader, Compression, Entries, Entry, read_error};
-use super::{ArchiveError, Attributes, Limits, Links, Options, UnpackedArchive, path, printable, zstd};
+use super::{
+    ArchiveError, Attributes, Links, UnpackLimits, UnpackOptions, UnpackedArchive, path, printable, zstd,
+};
 use crate::digest::{Algorithm, Digest, Hasher, HashingReader};
 use crate::read_ahead::{self, CopyError, MIN_THREAD_BYTES, ReadAhead};
 use base::{Error, Result};
@@ -42,7 +44,7 @@ pub fn unpack_file(
     source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
-    options: &Options<'_>,
+    options: &UnpackOptions<'_>,
     progress: Progress<'_>,
 ) -> Result<UnpackedArchive> {
     let read_error = |error| {
@@ -70,7 +72,8 @@ pub fn unpack_file(
 /// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `dest`, whose parent must
 /// exist. Unlike [`unpack_file`], sets all modes, also those that keep the owner from writing.
 pub fn unpack_tree(file: &Path, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
-    let options = Options { links: Links::Verbatim, returns_attributes: true, ..Options::default() };
+    let options =
+        UnpackOptions { links: Links::Verbatim, returns_attributes: true, ..UnpackOptions::default() };
     let content = unpack_file(file, source_name, dest, Some(expected), &options, &mut |_, _| {})?;
     // The last paths come first: a directory that cannot be written or searched comes after its content.
     for (path, attributes) in content.attributes.iter().rev() {
@@ -90,7 +93,7 @@ pub fn unpack_stream(
     source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
-    options: &Options<'_>,
+    options: &UnpackOptions<'_>,
 ) -> Result<UnpackedArchive> {
     let input = hashing_reader(stream, expected);
     unpack_input(input, 0, &mut |_, _| {}, source_name, dest, expected, options)
@@ -135,7 +138,7 @@ fn unpack_input(
     source_name: &str,
     dest: &Path,
     expected: Option<&Digest>,
-    options: &Options<'_>,
+    options: &UnpackOptions<'_>,
 ) -> Result<UnpackedArchive> {
     let partial_tree = PartialTree::create(dest)?;
     let outcome = {
@@ -169,7 +172,7 @@ fn unpack_input(
 pub(crate) fn unpack_entries(
     source_name: &str,
     dest: &Path,
-    options: &Options<'_>,
+    options: &UnpackOptions<'_>,
     add_all: impl FnOnce(&mut UnpackedTree<'_>) -> Result<(), ArchiveError>,
 ) -> Result<()> {
     let partial_tree = PartialTree::create(dest)?;
@@ -203,7 +206,7 @@ fn unpack_error(
 ///
 /// Reads no further than to the end of that entry. A content of more than `limit` bytes is an error.
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
-    let limits = Limits::default();
+    let limits = UnpackLimits::default();
     let packed_bytes = Rc::default();
     let inner = BufReader::with_capacity(BUFFER_BYTES, stream);
     let progress: Progress<'_> = &mut |_, _| {};
@@ -310,7 +313,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
 /// The tree that is being written.
 pub(crate) struct UnpackedTree<'a> {
     root: &'a Path,
-    options: &'a Options<'a>,
+    options: &'a UnpackOptions<'a>,
     /// Paths below the root that were found to be directories and not links.
     checked_directories: HashSet<PathBuf>,
     file_digests: BTreeMap<PathBuf, Digest>,
@@ -325,7 +328,7 @@ pub(crate) struct UnpackedTree<'a> {
 }
 
 impl<'a> UnpackedTree<'a> {
-    fn new(root: &'a Path, options: &'a Options<'a>) -> Self {
+    fn new(root: &'a Path, options: &'a UnpackOptions<'a>) -> Self {
         let checked_directories = HashSet::new();
         let file_digests = BTreeMap::new();
         let mut attributes = BTreeMap::new();

@@ -12,7 +12,7 @@ mod qcow2;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use crate::archive::{self, ArchiveError, Limits, Options, UnpackedTree, read_error};
+use crate::archive::{self, ArchiveError, UnpackLimits, UnpackOptions, UnpackedTree, read_error};
 use base::Result;
 use ext4::Ext4;
 use qcow2::Qcow2;
@@ -51,7 +51,7 @@ fn read_exact_at(file: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) 
 /// The work that was done for an image, and its limits.
 #[derive(Clone, Copy)]
 struct Budget {
-    limits: Limits,
+    limits: UnpackLimits,
     image_bytes: u64,
     bytes: u64,
     entries: u64,
@@ -92,7 +92,7 @@ pub fn unpack(
     image: impl Read + Seek,
     source_name: &str,
     dest: &Path,
-    options: &Options<'_>,
+    options: &UnpackOptions<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     archive::unpack_entries(source_name, dest, options, |tree| {
@@ -102,7 +102,7 @@ pub fn unpack(
 
 fn unpack_root(
     mut image: impl Read + Seek,
-    limits: Limits,
+    limits: UnpackLimits,
     tree: &mut UnpackedTree<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> std::result::Result<(), ArchiveError> {

@@ -50,8 +50,9 @@ impl World {
     fn unpack(&self, image: impl Read + Seek) -> std::result::Result<PathBuf, String> {
         let out = self.path("out");
         let _ = fs::remove_dir_all(&out);
-        let limits = Limits { entries: 2000, ..Limits::default() };
-        let options = Options { limits, links: Links::Verbatim, skips_devices: true, ..Options::default() };
+        let limits = UnpackLimits { entries: 2000, ..UnpackLimits::default() };
+        let options =
+            UnpackOptions { limits, links: Links::Verbatim, skips_devices: true, ..UnpackOptions::default() };
         let result = unpack(image, "the disk", &out, &options, &mut |_| {});
         assert!(!self.path("out.partial").exists());
         result.map(|()| out).map_err(|error| error.chain().join(": "))

@@ -59,10 +59,10 @@ impl Stream for std::os::unix::net::UnixStream {
 /// Opens connections through the proxies of the environment variables. Cheap to clone; clones share the
 /// session with the jumpbox.
 #[derive(Clone)]
-pub(super) struct ProxyDialer(Arc<Inner>);
+pub(super) struct ProxyDialer(Arc<DialerData>);
 
 /// The content of a [`ProxyDialer`].
-struct Inner {
+struct DialerData {
     proxies: Proxies,
     interrupt_check: InterruptCheck,
     /// The session with the jumpbox, opened for the first connection.
@@ -77,7 +77,7 @@ impl fmt::Debug for ProxyDialer {
 
 impl ProxyDialer {
     pub(super) fn new(proxies: Proxies, interrupt_check: InterruptCheck) -> Self {
-        ProxyDialer(Arc::new(Inner { proxies, interrupt_check, jumpbox: Mutex::new(None) }))
+        ProxyDialer(Arc::new(DialerData { proxies, interrupt_check, jumpbox: Mutex::new(None) }))
     }
 
     /// Opens a connection to `host`, whose reads and writes time out after [`INTERRUPT_CHECK_INTERVAL`].

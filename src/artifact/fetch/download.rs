@@ -19,7 +19,7 @@ use super::arriving::Arrival;
 use super::connection::ProxyDialer;
 use super::image::{RegistryAccess, refusal_hint};
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
-use crate::archive::Limits;
+use crate::archive::UnpackLimits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::http_url::HttpUrl;
 use crate::timeouts::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
@@ -284,7 +284,7 @@ impl Download<'_> {
             }
             status => return Err(self.status_error(status, response.headers())),
         };
-        let limit = Limits::default().bytes;
+        let limit = UnpackLimits::default().bytes;
         let mut hasher = (start == 0).then(|| Hasher::new(&self.algorithms()));
         let mut writer = file;
         writer.seek(SeekFrom::Start(start)).map_err(write_error)?;

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{Job, License, Package, Property, Release, Template, check_name, check_relative, graph};
-use crate::archive::{self, ArchiveError, Options};
+use crate::archive::{self, ArchiveError, UnpackOptions};
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, ReleaseEntry, ReleaseManifest};
 use crate::limits::MAX_DOCUMENT_BYTES;
@@ -49,7 +49,8 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         (built_release.digest, built_release.file_digests, None)
     } else {
         let stamp = source.stamp();
-        let options = Options { algorithms: &[Algorithm::Sha1, Algorithm::Sha256], ..Options::default() };
+        let options =
+            UnpackOptions { algorithms: &[Algorithm::Sha1, Algorithm::Sha256], ..UnpackOptions::default() };
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         let content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
@@ -232,7 +233,7 @@ impl Loader<'_> {
             &job_of_release,
             &directory,
             None,
-            &Options::default(),
+            &UnpackOptions::default(),
             &mut |_, _| {},
         )?;
         let spec_path = directory.join("job.MF");

@@ -20,7 +20,7 @@ use super::maintenance::{KINDS, RECORD_ENDING, storage_error};
 use super::storage::{SharedDirectory, SharedStorage as _};
 use super::trust::{PackageKind, PackageName, SignedDigest};
 use super::{DOWNLOADS, digest_of_download, download_object, maintenance, read_signed_digest};
-use crate::archive::{self, Input, Options, Packer};
+use crate::archive::{self, Input, Packer, UnpackOptions};
 use crate::cache::{Cache, VerifyReport};
 use crate::digest::{Algorithm, Digest};
 use base::events::{Stage, Unit};
@@ -151,7 +151,7 @@ impl Bundle {
         }
         let title = format!("the bundle '{}'", file.display());
         let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
-        archive::unpack_file(file, &title, directory, None, &Options::default(), &mut report)?;
+        archive::unpack_file(file, &title, directory, None, &UnpackOptions::default(), &mut report)?;
         let storage = SharedDirectory::new(directory, false);
         // An export without downloads and packages makes an empty archive.
         let is_empty = fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());

@@ -32,7 +32,7 @@ use std::{fmt, fs, io};
 use parking_lot::Mutex;
 
 use crate::InterruptCheck;
-use crate::archive::Limits;
+use crate::archive::UnpackLimits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use base::events::Reporter;
 use base::files::read_json;
@@ -61,11 +61,11 @@ pub type OpenStorage = Box<dyn Fn(InterruptCheck) -> Result<Arc<dyn SharedStorag
 
 /// A shared cache, or none. Cheap to clone; clones share it.
 #[derive(Clone, Default)]
-pub struct SharedCache(Arc<Inner>);
+pub struct SharedCache(Arc<SharedCacheData>);
 
 /// The content of a [`SharedCache`].
 #[derive(Default)]
-struct Inner {
+struct SharedCacheData {
     /// The keys whose signatures are accepted, also for packages that an earlier run took from a shared
     /// cache.
     trusted_keys: Vec<VerifyingKey>,
@@ -144,7 +144,7 @@ impl fmt::Debug for SharedCache {
 impl SharedCache {
     /// Returns a shared cache without a bucket or directory, which only checks signatures with these keys.
     pub fn for_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
-        SharedCache(Arc::new(Inner { trusted_keys, remote: None }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, remote: None }))
     }
 
     /// Returns a shared cache. Makes no request. Signatures of `trusted_keys` are accepted, and those of the
@@ -164,7 +164,7 @@ impl SharedCache {
             packages: Mutex::default(),
             upload_queue: Mutex::default(),
         };
-        SharedCache(Arc::new(Inner { trusted_keys, remote: Some(remote) }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, remote: Some(remote) }))
     }
 
     /// Returns the same cache if it needs no network, and otherwise only its keys.
@@ -196,8 +196,8 @@ impl SharedCache {
         remote.copy(&download_object(expected), expected, None, write)
     }
 
-    /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no trusted
-    /// key has signed it.
+    /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no
+    /// trusted key has signed it.
     pub fn find_package(&self, name: &PackageName<'_>) -> Option<SharedPackage> {
         let remote = self.0.remote.as_ref()?;
         if self.0.trusted_keys.is_empty() {
@@ -454,7 +454,7 @@ fn copy(
         let ObjectPart { bytes, total } = part.ok_or(CopyError::Missing)?;
         let end = offset + bytes.len() as u64;
         // The size must not change while the object is read.
-        let is_expected = *size.get_or_insert(total) == total && total <= Limits::default().bytes;
+        let is_expected = *size.get_or_insert(total) == total && total <= UnpackLimits::default().bytes;
         if !is_expected || end > total || (bytes.is_empty() && total > 0) {
             return Err(CopyError::Content("it has another size than expected".to_owned()));
         }

@@ -3,7 +3,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::ArtifactKind;
-use crate::archive::{Options, unpack_file};
+use crate::archive::{UnpackOptions, unpack_file};
 use crate::tarballs::sha1;
 use crate::testing::{identify, stage};
 use crate::{Algorithm, ArtifactIdentity, Digest, Release, Source, release, stemcell};
@@ -89,7 +89,7 @@ impl Dir {
 fn contents(archive: &Path) -> Vec<(String, String)> {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("out");
-    unpack_file(archive, "it", &out, None, &Options::default(), &mut |_, _| {}).unwrap();
+    unpack_file(archive, "it", &out, None, &UnpackOptions::default(), &mut |_, _| {}).unwrap();
     let mut entries = Vec::new();
     for entry in walkdir::WalkDir::new(&out).sort_by_file_name() {
         let entry = entry.unwrap();

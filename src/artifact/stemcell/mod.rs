@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::archive::{self, ArchiveError, Options};
+use crate::archive::{self, ArchiveError, UnpackOptions};
 use crate::digest::{Algorithm, Digest};
 use crate::documents::{self, StemcellManifest};
 use crate::limits::MAX_DOCUMENT_BYTES;
@@ -121,9 +121,9 @@ pub(super) fn describe(source: &Source) -> Result<Description> {
 }
 
 /// Returns the options for unpacking a tarball: only what is needed, with the digest of the image.
-fn unpack_options() -> Options<'static> {
+fn unpack_options() -> UnpackOptions<'static> {
     let is_needed = &|path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
-    Options { selector: Some(is_needed), algorithms: &[Algorithm::Sha1], ..Options::default() }
+    UnpackOptions { selector: Some(is_needed), algorithms: &[Algorithm::Sha1], ..UnpackOptions::default() }
 }
 
 /// Verifies and unpacks a tarball like [`open`], while it is read. `url` names it in messages.

@@ -24,7 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::archive::{self, ArchiveError, Links, Options};
+use crate::archive::{self, ArchiveError, Links, UnpackOptions};
 use crate::cache::Cache;
 use crate::digest::{Algorithm, Digest};
 use crate::limits::MAX_DOCUMENT_BYTES;
@@ -213,8 +213,13 @@ fn install_root(tree: &Path, source_name: &str, root: &Path) -> Result<()> {
 }
 
 /// Returns the rules for unpacking. Links are for the userland, which has devices of its own.
-fn options() -> Options<'static> {
-    Options { links: Links::Verbatim, skips_devices: true, accepts_zstd: true, ..Options::default() }
+fn options() -> UnpackOptions<'static> {
+    UnpackOptions {
+        links: Links::Verbatim,
+        skips_devices: true,
+        accepts_zstd: true,
+        ..UnpackOptions::default()
+    }
 }
 
 fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Result<()> {

@@ -10,13 +10,13 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use artifact::archive::{Links, Options, unpack_stream};
+use artifact::archive::{Links, UnpackOptions, unpack_stream};
 use base::{Error, Result};
 
 /// Unpacks a tarball, compressed or not, into the new directory `dest`, whose parent must exist.
 /// `source_name` names the tarball in errors.
 pub(super) fn unpack(file: File, source_name: &str, dest: &Path) -> Result<()> {
-    let options = Options { links: Links::Verbatim, ..Options::default() };
+    let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
     unpack_stream(file, source_name, dest, None, &options).map(drop)
 }
 

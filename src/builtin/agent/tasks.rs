@@ -23,14 +23,14 @@ const TASK_ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 /// All tasks of this agent process.
 #[derive(Clone, Default)]
 pub(super) struct Tasks {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<TaskTable>>,
     /// Wakes the requests that wait for the end of a task.
     task_ended: Arc<Condvar>,
 }
 
 /// The tasks by id: those that run, and the outcomes of those that have ended.
 #[derive(Default)]
-struct Table {
+struct TaskTable {
     running_tasks: HashMap<String, TaskControl>,
     outcomes: HashMap<String, std::result::Result<Value, String>>,
     /// The ids of finished tasks, the oldest first.
@@ -124,7 +124,7 @@ impl Tasks {
         self.task_ended.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, TaskTable> {
         self.table.lock()
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use super::failure::{CpiFailure, CpiResult, FailureKind};
-use artifact::archive::{Attributes, Links, Options, unpack_file};
+use artifact::archive::{Attributes, Links, UnpackOptions, unpack_file};
 use base::files::directory::parent;
 
 /// The image that `create_stemcell` names.
@@ -48,11 +48,11 @@ impl StemcellImage {
         let scratch = tempfile::tempdir_in(parent(image)).map_err(open_error)?;
         let path = scratch.path().join("image");
         // A root file system has absolute links and may have devices.
-        let options = Options {
+        let options = UnpackOptions {
             links: Links::Verbatim,
             skips_devices: true,
             returns_attributes: true,
-            ..Options::default()
+            ..UnpackOptions::default()
         };
         let attributes = unpack_file(image, "the stemcell's image", &path, None, &options, &mut |_, _| {})
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?

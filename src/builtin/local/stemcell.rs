@@ -11,7 +11,7 @@ use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::records;
-use artifact::archive::{Links, Options, unpack_file};
+use artifact::archive::{Links, UnpackOptions, unpack_file};
 use base::JsonObject;
 
 /// The directory of the image, below the stemcell's directory.
@@ -35,7 +35,7 @@ pub(super) fn create(
         copy_tree(image, &target)?;
     } else {
         // A root file system has absolute links. They are kept, and the CPI never follows them.
-        let options = Options { links: Links::Verbatim, ..Options::default() };
+        let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
         unpack_file(image, "the stemcell's image", &target, None, &options, &mut |_, _| {})
             .map_err(|error| CpiFailure::cloud(error.chain().join(": ")))?;
     }

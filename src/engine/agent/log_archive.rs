@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::Agent;
 use artifact::Digest;
-use artifact::archive::{self, Limits};
+use artifact::archive::{self, UnpackLimits};
 use base::files::durable::create_private;
 use base::{Error, Result};
 
 /// The limits for unpacking an archive. The ratio is above the highest one that gzip reaches, 1032, because
 /// the hole that `copytruncate` leaves in a log is packed that well.
-const LIMITS: Limits = Limits { entries: 200_000, bytes: 64 << 30, ratio: 1100 };
+const LIMITS: UnpackLimits = UnpackLimits { entries: 200_000, bytes: 64 << 30, ratio: 1100 };
 
 /// A verified archive of logs on this machine. Dropping it removes the files.
 pub(crate) struct LogArchive {
@@ -71,8 +71,11 @@ impl LogArchive {
 
     fn unpack_only(&self, is_selected: Option<&dyn Fn(&Path) -> bool>) -> Result<PathBuf> {
         let tree = self.scratch.path().join("logs");
-        let options =
-            archive::Options { limits: LIMITS, selector: is_selected, ..archive::Options::default() };
+        let options = archive::UnpackOptions {
+            limits: LIMITS,
+            selector: is_selected,
+            ..archive::UnpackOptions::default()
+        };
         archive::unpack_file(&self.path(), "the logs", &tree, Some(&self.digest), &options, &mut |_, _| {})?;
         Ok(tree)
     }
@@ -113,7 +116,7 @@ mod tests {
     fn log_with_a_large_hole_is_accepted() {
         let logs = tempfile::tempdir().unwrap();
         let log = File::create(logs.path().join("rotated.log")).unwrap();
-        log.set_len(Limits::RATIO_FLOOR_BYTES + (8 << 20)).unwrap();
+        log.set_len(UnpackLimits::RATIO_FLOOR_BYTES + (8 << 20)).unwrap();
         let scratch = tempfile::tempdir().unwrap();
         let digest = archive::pack_directory(logs.path(), &scratch.path().join("logs.tgz")).unwrap();
         LogArchive { scratch, digest }.check().unwrap();

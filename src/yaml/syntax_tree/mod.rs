@@ -57,7 +57,7 @@ pub struct Contents {
 
 /// A node in 20 bytes, because a large document has millions.
 struct RawNode {
-    kind: Kind,
+    kind: NodeKind,
     position: LineColumn,
     /// The offset of a scalar's text in the document, or its index in [`SyntaxTree::texts`]. The target of an
     /// alias. The end of a collection.
@@ -68,7 +68,7 @@ struct RawNode {
 
 /// The kind of a [`RawNode`].
 #[derive(Clone, Copy)]
-enum Kind {
+enum NodeKind {
     /// A scalar whose text is a part of the document.
     Scalar {
         is_plain: bool,
@@ -121,13 +121,13 @@ impl SyntaxTree<'_> {
         let node = &self.nodes[id];
         let (payload, length) = (widen(node.payload), widen(node.length));
         match node.kind {
-            Kind::Scalar { is_plain } => {
+            NodeKind::Scalar { is_plain } => {
                 RawContent::Scalar { text: &self.document[payload..payload + length], is_plain }
             }
-            Kind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[payload], is_plain },
-            Kind::Alias => RawContent::Alias(payload),
-            Kind::Seq => RawContent::Seq(Contents { end: payload }),
-            Kind::Map => RawContent::Map(Contents { end: payload }),
+            NodeKind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[payload], is_plain },
+            NodeKind::Alias => RawContent::Alias(payload),
+            NodeKind::Seq => RawContent::Seq(Contents { end: payload }),
+            NodeKind::Map => RawContent::Map(Contents { end: payload }),
         }
     }
 
@@ -153,8 +153,8 @@ impl SyntaxTree<'_> {
     /// Returns the node that begins next after the end of a node.
     fn node_after(&self, id: NodeId) -> NodeId {
         match self.nodes[id].kind {
-            Kind::Seq | Kind::Map => widen(self.nodes[id].payload),
-            Kind::Scalar { .. } | Kind::OwnText { .. } | Kind::Alias => id + 1,
+            NodeKind::Seq | NodeKind::Map => widen(self.nodes[id].payload),
+            NodeKind::Scalar { .. } | NodeKind::OwnText { .. } | NodeKind::Alias => id + 1,
         }
     }
 }
@@ -187,7 +187,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             }
             Err(failure) => failure,
         };
-        if let Failure::Parser(error) = &failure
+        if let ReadFailure::Parser(error) = &failure
             && reread_bytes < MAX_REREAD_BYTES
             && let Some((new_text, width)) = correct_syntax(&text, error)
         {
@@ -197,7 +197,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
             continue;
         }
         let mut error = match failure {
-            Failure::Parser(error) => {
+            ReadFailure::Parser(error) => {
                 if let Some(position) = problem::line_without_colon(&text, &error) {
                     let problem = "this line has no ':' after its key";
                     Error::at_line_column(position, problem).with_hint("write 'key: value'")
@@ -208,7 +208,7 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
                     parser_error(&text, &error)
                 }
             }
-            Failure::Rejected { position, problem, hint } => {
+            ReadFailure::Rejected { position, problem, hint } => {
                 Error::at_line_column(position, problem).with_hint(hint)
             }
         };
@@ -245,17 +245,17 @@ fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
 }
 
 /// The reason why a document cannot be parsed.
-enum Failure {
+enum ReadFailure {
     /// An error of the parser, which `correct_syntax` may be able to correct.
     Parser(ScanError),
     /// An error that this module found.
     Rejected { position: LineColumn, problem: String, hint: &'static str },
 }
 
-impl Failure {
+impl ReadFailure {
     /// Creates the error for a part of the document that the parser accepted.
     fn from_problem(span: &Span, problem: impl Into<String>, hint: &'static str) -> Self {
-        Failure::Rejected { position: span.start.into(), problem: problem.into(), hint }
+        ReadFailure::Rejected { position: span.start.into(), problem: problem.into(), hint }
     }
 }
 
@@ -270,7 +270,7 @@ struct Builder<'t> {
 }
 
 impl<'t> Builder<'t> {
-    fn read(mut self, text: &'t str) -> Result<SyntaxTree<'t>, Failure> {
+    fn read(mut self, text: &'t str) -> Result<SyntaxTree<'t>, ReadFailure> {
         let mut options = granit_parser::options! {
             flow_nesting_limit: MAX_DEPTH,
             block_nesting_limit: MAX_DEPTH,
@@ -282,7 +282,7 @@ impl<'t> Builder<'t> {
         self.tree.nodes.reserve(text.len() / 16);
         self.tree.document = text;
         while let Some(event) = events.next() {
-            let (event, span) = event.map_err(Failure::Parser)?;
+            let (event, span) = event.map_err(ReadFailure::Parser)?;
             if matches!(event, Event::DocumentEnd) {
                 self.tree.has_more_documents =
                     events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
@@ -295,7 +295,7 @@ impl<'t> Builder<'t> {
 
     /// Adds the node of an event to the tree. Rejects text that the parser accepts but other YAML programs
     /// read differently.
-    fn add_event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), Failure> {
+    fn add_event(&mut self, event: Event<'t>, span: &Span, text: &'t str) -> Result<(), ReadFailure> {
         let (kind, (payload, length), tag, anchor) = match event {
             Event::Scalar(mut content, style, anchor, tag) => {
                 // The parser adds a line break to a block scalar that ends with the text.
@@ -307,23 +307,23 @@ impl<'t> Builder<'t> {
                 if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
                     let hint = "put a space after the ':' of a key, and put text that ends in ':' in quotes";
-                    return Err(Failure::from_problem(span, problem, hint));
+                    return Err(ReadFailure::from_problem(span, problem, hint));
                 }
                 match range_in(text, &content) {
-                    Some(range) => (Kind::Scalar { is_plain }, range, tag, anchor),
+                    Some(range) => (NodeKind::Scalar { is_plain }, range, tag, anchor),
                     None => {
                         self.tree.texts.push(content.into_owned());
-                        (Kind::OwnText { is_plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
+                        (NodeKind::OwnText { is_plain }, (narrow(self.tree.texts.len() - 1), 0), tag, anchor)
                     }
                 }
             }
-            Event::SequenceStart(_, anchor, tag) => (Kind::Seq, (0, 0), tag, anchor),
-            Event::MappingStart(_, anchor, tag) => (Kind::Map, (0, 0), tag, anchor),
+            Event::SequenceStart(_, anchor, tag) => (NodeKind::Seq, (0, 0), tag, anchor),
+            Event::MappingStart(_, anchor, tag) => (NodeKind::Map, (0, 0), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(target) => (Kind::Alias, (narrow(*target), 0), None, 0),
+                Some(target) => (NodeKind::Alias, (narrow(*target), 0), None, 0),
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
-                    return Err(Failure::from_problem(span, "this alias has no anchor", hint));
+                    return Err(ReadFailure::from_problem(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
@@ -339,11 +339,11 @@ impl<'t> Builder<'t> {
             {
                 let problem =
                     "the name of this anchor has characters other than letters, digits, '-' and '_'";
-                return Err(Failure::from_problem(span, problem, "rename the anchor and its aliases"));
+                return Err(ReadFailure::from_problem(span, problem, "rename the anchor and its aliases"));
             }
             _ => return Ok(()),
         };
-        let is_open = matches!(kind, Kind::Seq | Kind::Map);
+        let is_open = matches!(kind, NodeKind::Seq | NodeKind::Map);
         let id = self.tree.nodes.len();
         if let Some(tag) = tag {
             self.tree.tags.insert(id, format!("{}{}", tag.handle(), tag.suffix()));
@@ -356,7 +356,7 @@ impl<'t> Builder<'t> {
             self.open_collections.push(id);
             if self.open_collections.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
-                return Err(Failure::from_problem(
+                return Err(ReadFailure::from_problem(
                     span,
                     problem,
                     "move nested values closer to the top of the document",

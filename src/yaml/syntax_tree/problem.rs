@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use granit_parser::{ErrorKind as Kind, ScanError};
+use granit_parser::{ErrorKind as NodeKind, ScanError};
 
 use crate::position::{LineColumn, narrow};
 
@@ -17,7 +17,7 @@ pub(super) const CLOSE_BRACKET_HINT: &str =
 /// Returns the line and column of a key without a ':' after it. The parser takes such a line for the
 /// beginning of a value of several lines, and reports its error in the next line.
 pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineColumn> {
-    if !matches!(error.kind(), Kind::MappingValueNotAllowed) {
+    if !matches!(error.kind(), NodeKind::MappingValueNotAllowed) {
         return None;
     }
     let lines: Vec<&str> = text.lines().take(error.marker().line()).collect();
@@ -36,11 +36,11 @@ pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineCo
 pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineColumn, char)> {
     let is_of_brackets = matches!(
         error.kind(),
-        Kind::InvalidColonPlacement
-            | Kind::MappingValueNotAllowed
-            | Kind::BlockEntryInFlowCollection
-            | Kind::ExpectedFlowMappingSeparator
-            | Kind::ExpectedFlowSequenceSeparator
+        NodeKind::InvalidColonPlacement
+            | NodeKind::MappingValueNotAllowed
+            | NodeKind::BlockEntryInFlowCollection
+            | NodeKind::ExpectedFlowMappingSeparator
+            | NodeKind::ExpectedFlowSequenceSeparator
     );
     if !is_of_brackets {
         return None;
@@ -113,72 +113,80 @@ fn indentation_problem(text: &str, error: &ScanError) -> Cow<'static, str> {
 /// Describes an error, with a hint if one helps.
 pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Option<&'static str>) {
     let (problem, hint) = match error.kind() {
-        Kind::UnknownAnchor => {
+        NodeKind::UnknownAnchor => {
             let problem = match alias(text, error) {
                 Some(name) => format!("there is no anchor '&{name}' for the alias '*{name}'").into(),
                 None => "this alias names an anchor that does not exist".into(),
             };
             return (problem, Some("put a value that begins with '*' in quotes"));
         }
-        Kind::UnexpectedCharacter { character } => {
+        NodeKind::UnexpectedCharacter { character } => {
             let problem = match character {
                 '@' | '`' | '%' => format!("a value cannot begin with '{character}'"),
                 other => format!("the character '{}' cannot be here", other.escape_default()),
             };
             return (problem.into(), Some(QUOTE_HINT));
         }
-        Kind::MappingValueNotAllowed => (
+        NodeKind::MappingValueNotAllowed => (
             "there cannot be a ': ' here",
             "indent the line like the lines around it, or put a value that contains ': ' in quotes",
         ),
-        Kind::ExpectedBlockMappingKey | Kind::InvalidIndentation | Kind::ExpectedBlockSequenceEntry => {
+        NodeKind::ExpectedBlockMappingKey
+        | NodeKind::InvalidIndentation
+        | NodeKind::ExpectedBlockSequenceEntry => {
             return (indentation_problem(text, error), Some(INDENT_HINT));
         }
-        Kind::SimpleKeyExpected | Kind::InvalidSimpleKey => (
+        NodeKind::SimpleKeyExpected | NodeKind::InvalidSimpleKey => (
             "this line is neither 'key: value' nor part of the value before it",
             "write 'key: value', or \
               indent the line deeper if it belongs to the value before it",
         ),
-        Kind::TabNotAllowed | Kind::TabInBlockIndentation | Kind::TabInIndentation => {
+        NodeKind::TabNotAllowed | NodeKind::TabInBlockIndentation | NodeKind::TabInIndentation => {
             ("a tab cannot indent a line", "indent with spaces")
         }
-        Kind::TabInPlainScalar | Kind::TabAtBlockScalarStart => (
+        NodeKind::TabInPlainScalar | NodeKind::TabAtBlockScalarStart => (
             "there is a tab in a value without quotes or in its indentation",
             "indent with spaces, or put the \
               value in quotes",
         ),
-        Kind::InvalidTrailingSingleQuotedScalar | Kind::InvalidTrailingDoubleQuotedScalar => (
+        NodeKind::InvalidTrailingSingleQuotedScalar | NodeKind::InvalidTrailingDoubleQuotedScalar => (
             "there is text after the closing quote",
             "put the whole value in quotes; in single quotes, write a quote twice",
         ),
-        Kind::UnclosedQuotedScalar => ("the quote that begins here is not closed", "add the closing quote"),
-        Kind::UnknownQuotedScalarEscape => (
+        NodeKind::UnclosedQuotedScalar => {
+            ("the quote that begins here is not closed", "add the closing quote")
+        }
+        NodeKind::UnknownQuotedScalarEscape => (
             "'\\' before this character has no meaning in double quotes",
             "write '\\\\' for a backslash, or use \
               single quotes",
         ),
-        Kind::BlockSequenceEntryNotAllowed => {
+        NodeKind::BlockSequenceEntryNotAllowed => {
             ("a list cannot begin in the line of its key", "begin the list in the next line")
         }
-        Kind::InvalidBlockScalarHeader => {
+        NodeKind::InvalidBlockScalarHeader => {
             ("there is text after '|' or '>'", "begin the text in the next line, or put the value in quotes")
         }
-        Kind::ExpectedFlowMappingSeparator => {
+        NodeKind::ExpectedFlowMappingSeparator => {
             ("a ',' or '}' is missing", "close the mapping that '{' begins")
         }
-        Kind::BlockEntryInFlowCollection => (
+        NodeKind::BlockEntryInFlowCollection => (
             "a list with '-' cannot be inside brackets, and a bracket before it is not closed",
             "close the bracket, or put a value that begins with '-' in quotes",
         ),
-        Kind::ExpectedFlowSequenceSeparator => ("a ',' or ']' is missing", "close the list that '[' begins"),
-        Kind::UnclosedFlowCollection { open } => {
+        NodeKind::ExpectedFlowSequenceSeparator => {
+            ("a ',' or ']' is missing", "close the list that '[' begins")
+        }
+        NodeKind::UnclosedFlowCollection { open } => {
             return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET_HINT));
         }
-        Kind::MismatchedFlowCollectionEnd { open, close } => {
+        NodeKind::MismatchedFlowCollectionEnd { open, close } => {
             return (format!("the bracket '{open}' is closed by '{close}'").into(), None);
         }
-        Kind::MisplacedFlowCollectionEnd => ("there is a closing bracket without an opening one", QUOTE_HINT),
-        Kind::UnsupportedYamlMajorVersion => ("this version of YAML is not supported", "remove the line"),
+        NodeKind::MisplacedFlowCollectionEnd => {
+            ("there is a closing bracket without an opening one", QUOTE_HINT)
+        }
+        NodeKind::UnsupportedYamlMajorVersion => ("this version of YAML is not supported", "remove the line"),
         other => return (other.to_string().into(), None),
     };
     (problem.into(), Some(hint))

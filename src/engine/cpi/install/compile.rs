@@ -6,7 +6,7 @@ use super::needed_packages::NeededPackage;
 use super::package_store::{self, CpiPackageStore, PackageLock, PackageSlot, SlotState};
 use super::{CompileSettings, StopCondition, script};
 use crate::cpi::create_private_directory;
-use artifact::archive::{self, Links, Options};
+use artifact::archive::{self, Links, UnpackOptions};
 use base::Result;
 use base::events::{Stage, Unit};
 
@@ -185,7 +185,7 @@ impl Build<'_, '_> {
         let source_name = format!("the package '{}' of release '{}'", package.name, release.name);
         // Links may lead to other packages. Refusing them would gain nothing, because the unpacked files are
         // executed anyway.
-        let options = Options { links: Links::Verbatim, ..Options::default() };
+        let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
         let mut progress = |bytes_done, total| {
             if reports_progress {
                 self.stage.progress(bytes_done, Some(total), Unit::Bytes);

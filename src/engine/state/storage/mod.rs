@@ -52,11 +52,11 @@ use directory::Directory;
 
 /// The storage of one state: a directory or a bucket. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Storage(Arc<Inner>);
+pub struct Storage(Arc<StorageData>);
 
 /// The data that the clones of a storage share.
 #[derive(Debug)]
-struct Inner {
+struct StorageData {
     backend: Backend,
     /// The directory to which CPI processes write their answers.
     calls_directory: PathBuf,
@@ -138,7 +138,7 @@ impl Storage {
     fn in_directory(directory: Directory) -> Self {
         let calls_directory = directory.path(JOURNAL);
         let (backend, lock_file) = (Backend::Directory(directory), OnceLock::new());
-        Storage(Arc::new(Inner {
+        Storage(Arc::new(StorageData {
             backend,
             calls_directory,
             answers_outside_journal: false,
@@ -158,7 +158,7 @@ impl Storage {
                 let calls_directory =
                     if answers_outside_journal { calls_directory } else { directory.path(JOURNAL) };
                 let (backend, lock_file) = (Backend::Directory(directory.clone()), OnceLock::new());
-                Storage(Arc::new(Inner {
+                Storage(Arc::new(StorageData {
                     backend,
                     calls_directory,
                     answers_outside_journal,
@@ -177,7 +177,7 @@ impl Storage {
         calls_directory: PathBuf,
     ) -> Result<Self> {
         let (backend, lock_file) = (Backend::Bucket(BucketDocuments::open(settings)?), OnceLock::new());
-        Ok(Storage(Arc::new(Inner {
+        Ok(Storage(Arc::new(StorageData {
             backend,
             calls_directory,
             answers_outside_journal: true,

@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::{Kind, Uri};
+use super::{Uri, UriKind};
 
 /// The characters of a user, besides letters and digits.
 const USER_CHARACTERS: &[u8] = b"!$&'()*+,-.:;=_~";
@@ -131,7 +131,7 @@ pub(super) fn split(text: &str) -> Option<Uri> {
     let mut uri = Uri { fragment: fragment.map(str::to_owned), ..Uri::default() };
     let mut rest = rest;
     if let Some((scheme, after)) = rest.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
-        uri.kind = Kind::of(scheme);
+        uri.kind = UriKind::of(scheme);
         uri.scheme = Some(scheme.to_ascii_lowercase());
         rest = after;
     }

@@ -19,7 +19,7 @@ const INVALID_PART: &str = "URI::InvalidComponentError";
 
 /// The class of a URI.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-enum Kind {
+enum UriKind {
     #[default]
     Generic,
     Http,
@@ -33,7 +33,7 @@ enum Kind {
 /// The parts of a URI.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Uri {
-    kind: Kind,
+    kind: UriKind,
     scheme: Option<String>,
     user: Option<String>,
     password: Option<String>,
@@ -49,25 +49,25 @@ pub(crate) struct Uri {
     is_built: bool,
 }
 
-impl Kind {
-    fn of(scheme: &str) -> Kind {
+impl UriKind {
+    fn of(scheme: &str) -> UriKind {
         match scheme.to_ascii_lowercase().as_str() {
-            "http" => Kind::Http,
-            "https" => Kind::Https,
-            "ldap" => Kind::Ldap,
-            "file" => Kind::File,
-            "ftp" | "ldaps" | "mailto" | "ws" | "wss" => Kind::Other,
-            _ => Kind::Generic,
+            "http" => UriKind::Http,
+            "https" => UriKind::Https,
+            "ldap" => UriKind::Ldap,
+            "file" => UriKind::File,
+            "ftp" | "ldaps" | "mailto" | "ws" | "wss" => UriKind::Other,
+            _ => UriKind::Generic,
         }
     }
 
     fn class_name(self) -> &'static str {
         match self {
-            Kind::Http => "URI::HTTP",
-            Kind::Https => "URI::HTTPS",
-            Kind::Ldap => "URI::LDAP",
-            Kind::File => "URI::File",
-            Kind::Generic | Kind::Other => "URI::Generic",
+            UriKind::Http => "URI::HTTP",
+            UriKind::Https => "URI::HTTPS",
+            UriKind::Ldap => "URI::LDAP",
+            UriKind::File => "URI::File",
+            UriKind::Generic | UriKind::Other => "URI::Generic",
         }
     }
 }
@@ -75,19 +75,19 @@ impl Kind {
 impl Uri {
     fn default_port(&self) -> Option<i64> {
         match self.kind {
-            Kind::Http => Some(80),
-            Kind::Https => Some(443),
-            Kind::Ldap => Some(389),
-            Kind::Generic | Kind::File | Kind::Other => None,
+            UriKind::Http => Some(80),
+            UriKind::Https => Some(443),
+            UriKind::Ldap => Some(389),
+            UriKind::Generic | UriKind::File | UriKind::Other => None,
         }
     }
 
     fn is_file(&self) -> bool {
-        self.kind == Kind::File
+        self.kind == UriKind::File
     }
 
     fn is_http(&self) -> bool {
-        matches!(self.kind, Kind::Http | Kind::Https)
+        matches!(self.kind, UriKind::Http | UriKind::Https)
     }
 
     fn userinfo(&self) -> Option<String> {
@@ -144,16 +144,18 @@ impl Uri {
         let (scheme, host, path) = (self.scheme.clone(), self.host.clone(), self.path.clone());
         let (query, fragment) = (self.query.clone(), self.fragment.clone());
         match self.kind {
-            Kind::File => vec![scheme, host, path],
-            Kind::Http | Kind::Https => vec![scheme, self.userinfo(), host, port, path, query, fragment],
-            Kind::Ldap => {
+            UriKind::File => vec![scheme, host, path],
+            UriKind::Http | UriKind::Https => {
+                vec![scheme, self.userinfo(), host, port, path, query, fragment]
+            }
+            UriKind::Ldap => {
                 let name = path.as_deref().and_then(|path| path.get(1..)).map(str::to_owned);
                 let query = query.unwrap_or_default();
                 let part = |part: &str| (!part.is_empty()).then(|| part.to_owned());
                 let attributes = query.split('?').chain(std::iter::repeat("")).take(4).map(part);
                 [scheme, host, port, name].into_iter().chain(attributes).collect()
             }
-            Kind::Generic | Kind::Other => {
+            UriKind::Generic | UriKind::Other => {
                 vec![scheme, self.userinfo(), host, port, path, self.opaque.clone(), query, fragment]
             }
         }
@@ -166,7 +168,7 @@ impl Uri {
             // For LDAP, Ruby compares the path as it was before normalization.
             let path = uri.path.clone();
             uri.normalize();
-            if uri.kind == Kind::Ldap {
+            if uri.kind == UriKind::Ldap {
                 uri.path = path;
             }
             uri.components()
@@ -235,14 +237,14 @@ fn parse_uri(interpreter: &mut Interpreter, text: &str) -> EvalResult<Uri> {
         let quoted_text = interpreter.inspect(&Value::str(text))?;
         return Err(interpreter.ruby_error(INVALID_URI, format!("bad URI(is not URI?): {quoted_text}")));
     };
-    if uri.kind == Kind::Other {
+    if uri.kind == UriKind::Other {
         let scheme = uri.scheme.unwrap_or_default();
         return Err(interpreter.unsupported_error(format!("a URI with the scheme '{scheme}'")));
     }
     if uri.has_bad_query {
         return Err(interpreter.unsupported_error("a query with an invalid escape"));
     }
-    if uri.kind == Kind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
+    if uri.kind == UriKind::Ldap && (uri.opaque.is_some() || uri.fragment.is_some()) {
         return Err(interpreter.ruby_error(INVALID_URI, "bad LDAP URL"));
     }
     let host = uri.host.take();
@@ -291,7 +293,7 @@ fn merge_uris(interpreter: &mut Interpreter, base: &Value, reference: &Value) ->
     if base.scheme.is_none() {
         return Err(interpreter.ruby_error("URI::BadURIError", "both URI are relative"));
     }
-    if base.kind == Kind::Ldap {
+    if base.kind == UriKind::Ldap {
         return Err(interpreter.unsupported_error("URI::LDAP#merge"));
     }
     match merge::merge(&base, &relative_uri) {
@@ -459,8 +461,8 @@ fn build_uri(interpreter: &mut Interpreter, label: &str, args: &Args) -> EvalRes
         if part == "scheme" {
             uri.kind = match &value {
                 // The class of a generic URI does not depend on the scheme.
-                Value::Str(scheme) if label != "URI::Generic" => Kind::of(&scheme.get()),
-                _ => Kind::Generic,
+                Value::Str(scheme) if label != "URI::Generic" => UriKind::of(&scheme.get()),
+                _ => UriKind::Generic,
             };
         }
         set_part(interpreter, &mut uri, if part == "host" { "hostname" } else { part }, &value)?;
@@ -487,7 +489,7 @@ fn set_part(interpreter: &mut Interpreter, uri: &mut Uri, part: &str, value: &Va
     let has_opaque = uri.opaque.is_some();
     if let Some(text) = &text
         && (uri.is_built && !grammar::is_plain(if part == "hostname" { "host" } else { part }, text)
-            || uri.kind == Kind::Ldap && matches!(part, "path" | "query"))
+            || uri.kind == UriKind::Ldap && matches!(part, "path" | "query"))
     {
         return Err(interpreter.unsupported_error(format!("URI#{part}= with '{text}'")));
     }
@@ -641,7 +643,7 @@ pub(crate) fn call_method(
         "absolute?" | "absolute" => Value::Bool(uri.scheme.is_some()),
         "relative?" => Value::Bool(uri.scheme.is_none()),
         "default_port" => uri.default_port().map_or(Value::Nil, Value::Int),
-        "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != Kind::Ldap),
+        "hierarchical?" => Value::Bool(uri.path.is_some() && uri.kind != UriKind::Ldap),
         "+" | "merge" => {
             let other = interpreter.arg(args, 0)?;
             merge_uris(interpreter, &Value::Object(Rc::clone(object)), &other)?
