@@ -13,8 +13,8 @@
 //!   unpacked before it.
 //! - Modes: only permission bits, never setuid, setgid or sticky. The owner can always read and write. With
 //!   [`UnpackOptions::returns_attributes`], the caller gets the modes and owners that the archive has.
-//! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`UnpackLimits`]). Memory use
-//!   is bounded.
+//! - Limits: entries, bytes, compression ratio, name lengths, extension headers ([`UnpackLimits`]). Memory
+//!   use is bounded.
 //! - Case: two names that differ only in case are distinct, as on Linux. On a file system that ignores case,
 //!   the second one is refused as a duplicate.
 

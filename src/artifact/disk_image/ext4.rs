@@ -41,9 +41,9 @@ const MAX_TARGET_BYTES: u64 = 4096;
 const FEATURE_RECOVER: u32 = 0x4;
 /// The incompatible feature of block numbers with 64 bits.
 const FEATURE_64_BIT: u32 = 0x80;
-/// The incompatible features that this module reads, or that have no effect on it: types in directories, extents, 64 bits,
-/// multiple mount protection, flexible block groups, attributes in inodes, a seed of checksums, large
-/// directories, names without case.
+/// The incompatible features that this module reads, or that have no effect on it: types in directories,
+/// extents, 64 bits, multiple mount protection, flexible block groups, attributes in inodes, a seed of
+/// checksums, large directories, names without case.
 const SUPPORTED_FEATURES: u32 =
     0x2 | 0x40 | FEATURE_64_BIT | 0x100 | 0x200 | 0x400 | 0x2000 | 0x4000 | 0x20000;
 

@@ -80,9 +80,9 @@ impl ProxyDialer {
         ProxyDialer(Arc::new(DialerData { proxies, interrupt_check, jumpbox: Mutex::new(None) }))
     }
 
-    /// Opens a connection to `host`, whose reads and writes time out after [`INTERRUPT_CHECK_INTERVAL`].
-    /// Each hop on the way may take `timeout` to connect, and with a jumpbox [`CONNECT_TIMEOUT`]. An error of
-    /// kind `PermissionDenied` is permanent.
+    /// Opens a connection to `host`, whose reads and writes time out after [`INTERRUPT_CHECK_INTERVAL`]. Each
+    /// hop on the way may take `timeout` to connect, and with a jumpbox [`CONNECT_TIMEOUT`]. An error of kind
+    /// `PermissionDenied` is permanent.
     pub(super) fn dial(&self, host: &str, port: u16, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         let is_interrupted = || (self.0.interrupt_check)().is_err();
         let stream: Box<dyn Stream> = match self.0.proxies.route(host, port) {

@@ -53,8 +53,8 @@ impl UploadQueue {
     /// Adds an upload to the queue.
     pub(super) fn add(&self, upload: Upload) {
         self.unfinished_count.fetch_add(1, Ordering::SeqCst);
-        // The thread ends after the sender. Sending fails only after a panic of the thread, which was reported
-        // when it happened.
+        // The thread ends after the sender. Sending fails only after a panic of the thread, which was
+        // reported when it happened.
         let _ = self.sender.send(upload);
     }
 

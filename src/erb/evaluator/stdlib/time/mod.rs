@@ -100,8 +100,8 @@ fn nanos_of(value: &Value) -> Option<i128> {
                 shift += 1;
             }
             // The fraction is a whole number divided by a power of two. A second has ten to the ninth
-            // nanoseconds, which can be halved nine times. If the power is higher, the time is no whole number
-            // of nanoseconds.
+            // nanoseconds, which can be halved nine times. If the power is higher, the time is no whole
+            // number of nanoseconds.
             if fraction.fract() != 0.0 {
                 return None;
             }
