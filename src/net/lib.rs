@@ -4,9 +4,9 @@
 //! Uses only `base`.
 //!
 //! Entry points: [`ssh::connect`], for jumpboxes and tunnels; [`ssh::verify`], for signatures;
-//! [`http_server::serve_connection`], for the registry and the built-in agent; [`http_client::client`];
-//! [`tls_roots::load_system_roots`]; [`known_certificate::tls_config`]; [`plain_errors`], errors of libraries
-//! in plain English; [`listener::find`].
+//! [`http_server::serve_connection`], for the registry and the built-in agent;
+//! [`http_client::create_client`]; [`tls_roots::load_system_roots`]; [`known_certificate::tls_config`];
+//! [`plain_errors`], errors of libraries in plain English; [`listener::find`].
 
 pub mod http_client;
 pub mod http_server;
