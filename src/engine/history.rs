@@ -24,7 +24,7 @@ use base::files::directory::list_newest_first;
 use base::files::durable::{Replacement, create_private_directory, remove_temporaries};
 use base::{Error, Result, encoding};
 
-/// The number of records kept for one state.
+/// The number of records kept for one state, besides that of the current run.
 const MAX_KEPT_RECORDS: usize = 100;
 /// The maximum size of a record that is read, in bytes. Usual records are some KiB.
 const MAX_RECORD_BYTES: u64 = 4 << 20;

@@ -96,8 +96,8 @@ pub fn create_renderer(options: Options, redactor: Redactor) -> Renderer {
     Renderer { sink, document, redactor }
 }
 
-/// Cleans and redacts every text of an event, before it is rendered. If a secret is the word `event`,
-/// redacting rendered JSON would replace its key.
+/// Cleans and redacts every text of an event before it is rendered, except paths. If a secret is the word
+/// `event`, redacting rendered JSON would replace its key.
 fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     let redact = |text: &String| redactor.clean_and_redact(text);
     let redact_all = |texts: &Vec<String>| texts.iter().map(redact).collect();

@@ -1,5 +1,5 @@
 //! Events, the only way in which a run reports its work. The crates below `ui` emit them through a
-//! [`Reporter`]; the renderers of `ui` are its [`Sink`]s.
+//! [`Reporter`]. Its [`Sink`]s are the renderers of `ui`, and the logs and records of `cli`.
 
 mod durations;
 mod event;
@@ -116,9 +116,7 @@ impl Reporter {
     pub fn finished_durations(&self) -> BTreeMap<String, Duration> {
         self.durations.elapsed_by_kind()
     }
-}
 
-impl Reporter {
     /// Creates a reporter that drops all events.
     pub fn silent() -> Self {
         struct Silence;

@@ -10,7 +10,7 @@ use super::volume::{VolumeKind, VolumeName};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use ironic::{Collection, ListOptions};
 
-/// Implements `create_disk`.
+/// `create_disk`: creates a volume and returns its CID. Only `attach_disk` exports it.
 pub(super) fn create(call: &mut IronicCall, mib: u64) -> CpiResult<Value> {
     let volume = VolumeName::new(VolumeKind::Disk);
     call.storage.create(&volume, mib)?;
@@ -32,7 +32,7 @@ pub(super) fn delete(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Valu
     Ok(Value::Null)
 }
 
-/// Implements `has_disk`.
+/// `has_disk`: returns true if the volume exists, attached or not.
 pub(super) fn exists(call: &IronicCall, disk: &VolumeName) -> CpiResult<Value> {
     Ok(json!(call.storage.size(disk)?.is_some()))
 }
@@ -140,7 +140,7 @@ pub(super) fn detach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     Ok(Value::Null)
 }
 
-/// Implements `get_disks`.
+/// `get_disks`: returns the persistent disks among the targets of the node.
 pub(super) fn list_disks(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     let node = vm::find_node(call, cid)?;
     let targets = node.list_targets(&call.ironic)?;
@@ -156,7 +156,7 @@ pub(super) fn snapshot(call: &mut IronicCall, disk: &VolumeName) -> CpiResult<Va
     Ok(json!(snapshot.cid()))
 }
 
-/// Implements `delete_snapshot`.
+/// `delete_snapshot`: deletes the copy of the disk.
 pub(super) fn delete_snapshot(call: &mut IronicCall, snapshot: &VolumeName) -> CpiResult<Value> {
     call.storage.delete(snapshot)?;
     Ok(Value::Null)

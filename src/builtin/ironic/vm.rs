@@ -305,7 +305,7 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     Ok(Value::Null)
 }
 
-/// Implements `set_vm_metadata`.
+/// `set_vm_metadata`: replaces the metadata in `extra` of the node.
 pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -> CpiResult<Value> {
     let node = find_node(call, cid)?;
     let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));

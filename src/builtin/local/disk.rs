@@ -38,7 +38,7 @@ struct DiskRecord {
     metadata: JsonObject,
 }
 
-/// Implements `create_disk`.
+/// `create_disk`: creates an empty directory, whatever the size.
 pub(super) fn create(
     call: &mut LocalCall,
     cloud: &Cloud,
@@ -119,7 +119,8 @@ pub(super) fn hint(cid: &Cid) -> Value {
     json!({"path": format!("/dev/monopile/{cid}")})
 }
 
-/// Implements `detach_disk`.
+/// `detach_disk`: moves the data of the disk back. Under contract v1, also removes the disk from the agent's
+/// settings.
 pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (disk, vm) = (&pair.disk, &pair.vm);
     if pair.is_attached {

@@ -147,7 +147,7 @@ pub(super) fn settings_are_in_registry(lock: &ObjectLock) -> CpiResult<bool> {
     Ok(record.is_some_and(|record| record.cpi_fields.has_settings_in_registry))
 }
 
-/// Implements `get_disks`.
+/// `get_disks`: returns the disks whose data is among the devices of the VM.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
     let lock = cloud.lock_existing(cid)?;
     let names = cloud::list_names(&lock.path.join(DEVICES))?;

@@ -42,7 +42,7 @@ struct DiskRecord {
     metadata: JsonObject,
 }
 
-/// Implements `create_disk`.
+/// `create_disk`: makes an empty image.
 pub(super) fn create(
     call: &mut QemuCall,
     cloud: &Cloud,
@@ -82,7 +82,7 @@ pub(super) fn has_image(directory: &Path) -> bool {
     directory.join(IMAGE).is_file()
 }
 
-/// Implements `resize_disk` and `update_disk`: grows a detached disk.
+/// `resize_disk` and `update_disk`: grow a detached disk.
 pub(super) fn update(
     call: &QemuCall,
     cloud: &Cloud,
@@ -108,7 +108,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// Implements `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated
+/// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated
 /// call plugs the disk in if an earlier one was interrupted.
 pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
     let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
@@ -128,7 +128,7 @@ pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
     Ok(if call.is_v2 { hint(disk) } else { Value::Null })
 }
 
-/// Implements `detach_disk`.
+/// `detach_disk`: succeeds if the disk is not attached.
 pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
     let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
     if !pair.is_attached {

@@ -20,10 +20,15 @@ use base::{Error, Result};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
+    /// The first line: the CPI of the run.
     Begun { cpi: String },
+    /// A creating call, before it is made.
     Asked { method: String, request_id: String },
+    /// The end of a call, after its resources.
     Answered { request_id: String },
+    /// A resource that was created.
     Made(CreatedResource),
+    /// A resource that was deleted.
     Gone(CreatedResource),
 }
 

@@ -119,8 +119,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |check, disk| check.delete(disk));
     }
 
-    /// Runs a check that needs the VM. If the CPI refuses a call in it, asks whether the VM still exists. If
-    /// the VM was lost, later checks are skipped instead of failing.
+    /// Runs a check that is skipped after the VM was lost. If it uses the VM and the CPI refuses a call in
+    /// it, asks whether the VM still exists: if not, the VM was lost in this check.
     fn check_vm<G: ?Sized>(
         &mut self,
         name: &str,

@@ -2,7 +2,8 @@
 //! valid CIDs that belong to no other resource.
 //!
 //! Deleting a missing resource may succeed or fail with the error type for it. `has_vm` and `has_disk` may
-//! answer false, and `detach_disk` may succeed. Every other method must fail with that error type.
+//! answer false, and `detach_disk` may succeed or fail with `DiskNotAttached`. `create_vm` may fail with
+//! `VMCreationFailed`. Every other method must fail with the error type for a missing resource.
 
 use serde_json::{Value, json};
 

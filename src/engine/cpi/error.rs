@@ -72,10 +72,10 @@ impl CpiErrorKind {
         }
     }
 
-    /// Returns a hint for the operator, which names the rerun. The message of a built-in CPI says more about
-    /// the cause than the kind of the error does.
+    /// Returns a hint for the operator, which says when to run the command again. The message of a built-in
+    /// CPI says more about the cause than the kind of the error does.
     fn hint(&self, method: Method, message: &str, is_builtin: bool) -> String {
-        // The error of a run that calls a method that changes the IaaS names its log. A second run with
+        // If the method changes the IaaS, the error of the run names the run's log instead: a second run with
         // --verbose would make further changes.
         let log_advice = match method.facts().changes_iaas {
             true => "",

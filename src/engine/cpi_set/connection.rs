@@ -357,8 +357,8 @@ fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
     run.clock.measure(Activity::Cpi)
 }
 
-/// Shows the CPI's log to the operator. A second signal, or `--cpi-timeout`, ends the wait. The first signal
-/// ends the wait for a method that only reads.
+/// Creates the observer of a call, which shows the CPI's log to the operator. A second signal, or
+/// `--cpi-timeout`, ends the wait. The first signal ends the wait for a method that only reads.
 fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallObserver<'w> {
     let start = Instant::now();
     CallObserver {

@@ -17,8 +17,11 @@ use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
 use manifest::{CpiConfig, Deployment, Inputs};
 
-/// Creates or updates the environment, and returns a summary in one sentence. With `saved_plan` (`--plan`),
-/// takes exactly the steps of that plan, or none.
+/// Creates or updates the environment, and returns a summary in one sentence.
+///
+/// With `saved_plan` (`--plan`), takes the steps of that plan, or none. In two cases that only the CPI shows,
+/// it reports other steps, and takes them without a question: the CPI does not find the VM, or it cannot
+/// change a disk, so that the data is copied to a new one.
 pub fn create_env(
     request: &CreateEnvRequest,
     saved_plan: Option<&PlanReport>,

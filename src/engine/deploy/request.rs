@@ -52,7 +52,7 @@ pub struct CreateEnvRequest {
     pub snapshot: SnapshotPolicy,
     /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
     pub asks_agent_if_unchanged: bool,
-    /// `--boot-timeout`: how long the new VM may take to boot.
+    /// `--boot-timeout`: how long the agent may take to answer after a boot, or after a disk was attached.
     pub boot_timeout: Duration,
     /// The way in which the jobs on the VM are stopped.
     pub stop_options: StopOptions,
@@ -116,7 +116,8 @@ pub struct DeleteEnvRequest {
     pub cpi_api_version: Option<u32>,
 }
 
-/// The request of `stop-env`, `start-env` and `restart`, which act on the jobs of a running VM.
+/// The request of `stop-env`, `start-env` and `restart`, which act on the jobs of a VM. `start-env` boots one
+/// that is off.
 #[derive(Debug, Clone)]
 pub struct JobsRequest {
     /// The manifest, its ops files and variables.

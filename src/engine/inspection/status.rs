@@ -89,7 +89,7 @@ pub struct Status {
     /// The error of a CPI that could not be asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi_problem: Option<CpiProblem>,
-    /// The first failed question whether a resource exists.
+    /// The error of the first `has_vm` or `has_disk` that failed.
     #[serde(skip)]
     pub cpi_doubt: Option<String>,
     /// The probable cause if the CPI denies resources that probably exist.
@@ -300,7 +300,7 @@ struct CpiAnswers {
     findings: Vec<(Resource, PresenceStatus)>,
     cpis: Vec<CpiStatus>,
     problem: Option<CpiProblem>,
-    /// The first failed question whether a resource exists.
+    /// The error of the first `has_vm` or `has_disk` that failed.
     doubt: Option<String>,
     /// The probable cause if the CPI denies resources that probably exist.
     cause_of_denial: Option<String>,
@@ -322,7 +322,8 @@ struct Situation {
 }
 
 impl<'a> StatusSources<'a> {
-    /// Reads the manifest.
+    /// Reads what the status needs before CPIs and agent are asked: manifest, state, certificates, and the
+    /// inputs of the CPIs.
     pub fn new(request: &'a StatusRequest, run: &'a RunContext) -> Result<Self> {
         let mut sources = StatusSources {
             run,
@@ -682,7 +683,8 @@ pub(super) fn keep_untracked(cid: &DiskCid) -> String {
 struct UnfinishedRun {
     /// The hint with the next command.
     hint: String,
-    /// True if the VM or its jobs may have failed the run, so that it fails again unless they are corrected.
+    /// True if the state of the VM or of its jobs may be why the run failed. It then fails again unless that
+    /// is corrected.
     would_fail: bool,
     /// True if the run only stops or starts jobs, so that it needs a VM whose agent answers.
     needs_agent: bool,

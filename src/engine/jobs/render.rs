@@ -189,8 +189,9 @@ fn asks_for_link(error: &RenderError) -> bool {
         })
 }
 
-/// Explains a missing link. A job that consumes a link fails only if a template calls `link`: without that
-/// call, the job can get its values in another way.
+/// Converts the error of a template. For a missing link, names the link. A job that
+/// consumes one fails only if a template calls `link`: without that call, the job can get its values in
+/// another way.
 fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
         return templates::render_error(error, context, ContextSource::Manifest);

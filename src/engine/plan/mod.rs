@@ -154,9 +154,7 @@ impl Step {
             Step::Delete(Resource::Snapshot(_)) => "delete_snapshot",
         }
     }
-}
 
-impl Step {
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
         let action = self.words(instance).imperative;

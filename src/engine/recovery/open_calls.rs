@@ -1,4 +1,4 @@
-//! The prospects of open calls, for commands that only report.
+//! The effect of the next run on open calls, for commands that only report.
 
 use super::resume::parse_answer;
 use crate::effects::{Effect, failed_call};
@@ -9,7 +9,8 @@ use base::{Error, Result};
 /// The way in which the next run that changes something treats an open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenCallStatus {
-    /// It records the outcome, or repeats the call.
+    /// It settles the call: it records the outcome or, if the call had none, drops it. The plan then decides
+    /// whether the call is made again.
     Settles,
     /// It waits for the CPI process.
     Running,

@@ -1,4 +1,4 @@
-//! The context of a run: paths, reporter, redactor, prompts, signals and clock. `lock` locks the state.
+//! The context of a run: paths, reporter, redactor, prompts, signals and clock.
 //!
 //! Entry points: [`RunContext`], which `cli` builds; [`state_lock::open`], which locks the state;
 //! [`signals::check`], which ends a run at a safe place after a signal.

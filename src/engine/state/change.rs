@@ -194,7 +194,7 @@ pub enum Rejection {
     /// The change refers to a record that does not exist.
     #[error("no {kind} '{name}' is on record")]
     Unknown {
-        /// Stemcell, VM or disk.
+        /// The kind of the record, such as `VM`.
         kind: &'static str,
         /// Its CID or id.
         name: String,
@@ -484,7 +484,7 @@ impl Change {
 }
 
 impl State {
-    /// Forgets what was deployed, so that the next create-env deploys.
+    /// Clears the digests and releases of the last deploy, so that the next create-env deploys.
     fn clear_last_deploy(&mut self) {
         self.current_deploy_digest.clear();
         self.current_release_ids.clear();

@@ -173,9 +173,7 @@ impl FileLock {
             });
         }
     }
-}
 
-impl FileLock {
     /// Returns the file that is held.
     pub(super) fn file(&self) -> HeldLockFile {
         self.lock_file.clone()

@@ -131,8 +131,8 @@ pub struct DiskRecord<C = DiskCid> {
     /// The availability zone in which it was created, if the manifest had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
-    /// Set when `attach-disk` replaced this disk with another one. The disk then stays until an operator
-    /// deletes it.
+    /// Set when `attach-disk` replaced this disk with another one, or `update_disk` gave it another CID. The
+    /// disk of this record then stays until an operator deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "replaced_on")]
     pub vm_at_replacement: Option<VmAtReplacement>,
     /// Keys of other tools, kept as they are.
@@ -228,8 +228,8 @@ pub struct MonopileSection {
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshots: Vec<SnapshotRecord>,
-    /// Resources whose deletion failed or was not confirmed. For disks and stemcells these are marks on their
-    /// records; an earlier VM is on record only here.
+    /// Resources whose deletion has begun, failed or was not confirmed. For disks and stemcells these are
+    /// marks on their records; an earlier VM is on record only here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub undeleted: Vec<UndeletedResource>,
     /// Suspects: resources that failed calls may have created.
@@ -341,7 +341,8 @@ pub struct UndeletedResource {
     /// The resource, with the CPI of its record.
     #[serde(flatten)]
     pub resource: Resource,
-    /// The reason why it is to be deleted, such as the message of the CPI, without secrets.
+    /// The message of the CPI when the deletion failed. For a VM whose deletion has begun, the reason for the
+    /// deletion. Without secrets.
     #[serde(rename = "said")]
     pub reason: String,
     /// The time of the first attempt, RFC 3339 UTC.

@@ -60,6 +60,7 @@ pub(crate) fn wanted_sweep() -> Option<String> {
 
 /// The program under test.
 pub(crate) const MONOPILE: &str = env!("CARGO_BIN_EXE_monopile");
+
 /// A directory tree for one test, below `MONOPILE_TEST_ROOT` or `/tmp`. It is removed at the end, unless
 /// `MONOPILE_TEST_KEEP` is set.
 pub(crate) struct World {

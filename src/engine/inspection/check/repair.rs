@@ -61,7 +61,7 @@ pub(super) fn open(run: &RunContext) -> Result<Store> {
 }
 
 impl<'a> RepairContext<'a> {
-    /// Connects the CPI of the VM and starts its registry.
+    /// Connects the CPI of the VM, or of another resource if there is none, and starts its registry.
     pub(super) fn open(
         request: &'a CloudCheckRequest,
         run: &'a RunContext,
@@ -71,8 +71,8 @@ impl<'a> RepairContext<'a> {
     ) -> Result<Self> {
         let state = store.state().clone();
         let mut probe = Probe::open(&request.report_request(), run, check_inputs, state, store)?;
-        // The CPI of the VM comes first.
-        let first_cpi = probe.state.resources().next().and_then(|vm| vm.cpi().map(str::to_owned));
+        // The first resource on record is the VM, if there is one.
+        let first_cpi = probe.state.resources().next().and_then(|resource| resource.cpi().map(str::to_owned));
         let contract = probe.executor.cpis().connect_in_own_stage(first_cpi.as_deref())?.contract();
         let registry = RunRegistry::start(
             run,

@@ -444,9 +444,7 @@ impl Interpreter {
             _ => return Err(self.unsupported_error("a rational number")),
         }))
     }
-}
 
-impl Interpreter {
     fn too_many_bits_error(&self) -> Flow {
         self.unsupported_error(format!("an integer of more than {MAX_BITS} bits"))
     }
