@@ -1,7 +1,7 @@
 //! Checks the layers: crates use only those below them in the table of `docs/architecture.md`, and modules
-//! only those before them. Also checks that the names on the pages for developers exist, in the files to
-//! which the pages attribute them, the values of the table of open calls, and the tests that
-//! `docs/conformance.md` names.
+//! only those before them. Also checks that the code defines the names on the pages for developers, in the
+//! files to which the pages attribute them, and in the modules of the engine that begin at them. Checks the
+//! values of the table of open calls, and that the tests exist that `docs/conformance.md` names.
 //!
 //! `MONOPILE_UPDATE=1 cargo test --test it layers` writes the generated parts of the pages again: the graph
 //! of crates, and the list of test modules.
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::prose::names::Source;
 use crate::support::is_updating;
 
 /// The map of the code, with the table of layers.
@@ -126,7 +127,7 @@ pub(crate) fn rust_files(folder: &Path, is_wanted: &dyn Fn(&Path) -> bool) -> BT
 
 /// Returns the text without the tests at its end.
 pub(crate) fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default()
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
 }
 
 /// Returns the text without comments, string literals and the tests at its end.
@@ -352,9 +353,56 @@ fn table_of_open_calls_has_the_values_of_each_type() {
     }
 }
 
+/// Words on the pages that are of Rust, of other crates and of BOSH.
+const OTHER_WORDS: &[&str] = &[
+    "Arg",
+    "conflicts_with_all",
+    "instance_groups",
+    "object_store",
+    "serde_yaml",
+    "tokio",
+    "type",
+    "unwrap",
+    "use",
+];
+
+/// Returns the names that Rust code defines: items, closures, fields, variants, and keys of `serde`.
+fn definitions(text: &str) -> BTreeSet<String> {
+    let item = r"\b(?:fn|struct|enum|union|const|static|type|trait|mod|macro_rules!)\s+(?:mut\s+)?(\w+)";
+    let item = regex::Regex::new(&format!(r"{item}|\blet (\w+) = (?:move )?\|")).unwrap();
+    let key = regex::Regex::new("\\brename = \"(\\w+)\"").unwrap();
+    // rustfmt puts a body on one line, or its end below its start.
+    let body_start = r"^( *)(?:pub(?:\([^)]*\))? )?(?:struct|enum|union)\b[^{;]*\{(?: (.*) \})?$";
+    let body_start = regex::Regex::new(body_start).unwrap();
+    let member = r"^\s*(?:pub(?:\([^)]*\))? )?(?:(\w+):|([A-Z]\w*)\s*(?:[(=]|$))";
+    let member = regex::Regex::new(member).unwrap();
+    let names_of = |pattern: &regex::Regex, text: &str| -> Vec<String> {
+        let groups = pattern.captures_iter(text).filter_map(|groups| groups.iter().flatten().nth(1));
+        groups.map(|name| name.as_str().to_owned()).collect()
+    };
+    let mut names: BTreeSet<String> = names_of(&key, without_tests(text)).into_iter().collect();
+    let code = Source::of(without_tests(text)).code;
+    names.extend(names_of(&item, &code));
+    let members_in =
+        |text: &str| text.split([',', '{']).flat_map(|part| names_of(&member, part)).collect::<Vec<_>>();
+    let mut body_end: Option<String> = None;
+    for line in code.lines().map(str::trim_end) {
+        match (&body_end, body_start.captures(line)) {
+            (Some(end), _) if line == end => body_end = None,
+            (Some(_), _) => names.extend(members_in(line)),
+            (None, Some(start)) => match start.get(2) {
+                Some(members) => names.extend(members_in(members.as_str())),
+                None => body_end = Some(format!("{}}}", &start[1])),
+            },
+            (None, None) => {}
+        }
+    }
+    names
+}
+
 /// Returns the quoted names of a page that do not exist: paths below the root of the repository, `src` or
-/// `src/engine`, and identifiers (`a::b`), each part of which must be among the `words`.
-fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+/// `src/engine`, and identifiers (`a::b`), each part of which must be among the `defined_names`.
+fn unknown_names(page: &str, defined_names: &BTreeSet<String>, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let code_block = regex::Regex::new(r"(?m)^```[\s\S]*?^```").unwrap();
     let backtick_text = regex::Regex::new("`([^`\n]+)`").unwrap();
     let path = regex::Regex::new(r"^[\w.-]*/[\w./-]+$|^\w+\.rs$").unwrap();
@@ -368,43 +416,41 @@ fn unknown_names(page: &str, words: &BTreeSet<&str>, exists: &dyn Fn(&str) -> bo
                 !is_placeholder
                     && !["", "src/", "src/engine/"].iter().any(|base| exists(&format!("{base}{name}")))
             } else {
-                identifier.is_match(name)
-                    && !name.trim_end_matches("()").split("::").all(|part| words.contains(part))
+                let is_known = |part: &str| defined_names.contains(part) || OTHER_WORDS.contains(&part);
+                identifier.is_match(name) && !name.trim_end_matches("()").split("::").all(is_known)
             }
         })
         .collect()
 }
 
+/// Returns the names that the code defines, and those of its files, folders and packages.
+fn defined_names() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for folder in ["src", "tests", "benches"] {
+        for (path, text) in rust_files(&root().join(folder), &|path| !path.ends_with("layers.rs")) {
+            names.extend(definitions(&text));
+            let parts = path.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
+            names.extend(parts);
+        }
+    }
+    names.extend(members().into_iter().map(|member| member.name));
+    names
+}
+
 #[test]
 fn names_on_the_pages_exist() {
-    let mut texts: Vec<String> = ["src", "tests", "benches"]
-        .iter()
-        .flat_map(|folder| {
-            rust_files(&root().join(folder), &|path| !path.ends_with("layers.rs")).into_values()
-        })
-        .collect();
-    texts.push(read("Cargo.toml"));
-    let words = texts
-        .iter()
-        .flat_map(|text| text.split(|character: char| !character.is_alphanumeric() && character != '_'));
-    let words: BTreeSet<&str> = words.collect();
+    let defined_names = defined_names();
     for path in PAGES {
         let page = read(path);
-        let unknown_names = unknown_names(&page, &words, &|path| root().join(path).exists());
-        assert!(unknown_names.is_empty(), "{path} names what does not exist:\n{}", unknown_names.join("\n"));
+        let unknown_names = unknown_names(&page, &defined_names, &|path| root().join(path).exists());
+        let hint = "names what is defined nowhere (OTHER_WORDS lists those of other programs)";
+        assert!(unknown_names.is_empty(), "{path} {hint}:\n{}", unknown_names.join("\n"));
         let misplaced_names = misplaced_names(&page, &|path| {
             let bases = ["", "src", "src/engine"].into_iter();
             bases.map(|base| root().join(base).join(path)).find_map(|path| fs::read_to_string(path).ok())
         });
         assert!(misplaced_names.is_empty(), "{path} names a wrong file:\n{}", misplaced_names.join("\n"));
     }
-}
-
-/// Returns true if Rust code defines a name, or has methods of the type with this name.
-fn defines(text: &str, name: &str) -> bool {
-    let item = r"\b(?:const|enum|fn|let|mod|static|struct|trait|type)(?:\s+mut)?\s+";
-    let definition = format!(r"(?m){item}{name}\b|^impl\b.*\b{name}\b|^\s+{name}(?:\(|,| \{{|$)");
-    regex::Regex::new(&definition).unwrap().is_match(text)
 }
 
 /// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that it does not
@@ -415,31 +461,64 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
     let backtick_text = regex::Regex::new(r"`(\w+)`").unwrap();
     let mut misplaced = Vec::new();
     for captures in attribution.captures_iter(page) {
-        let text = text_of(&captures[2]).unwrap_or_default();
+        let names_of_file = definitions(&text_of(&captures[2]).unwrap_or_default());
         let names = backtick_text.captures_iter(&captures[1]).map(|name| name[1].to_owned());
-        let missing = names.filter(|name| !defines(&text, name));
+        let missing = names.filter(|name| !names_of_file.contains(name));
         misplaced.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
     }
     misplaced
 }
 
 #[test]
+fn each_module_of_the_engine_has_its_beginnings() {
+    let document = read(ARCHITECTURE);
+    let backtick_text = regex::Regex::new(r"`([\w:]+)`").unwrap();
+    let mut missing = Vec::new();
+    for row in section(&document, "engine").lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let module = cells[1].trim_matches('`');
+        let path = root().join("src/engine").join(module);
+        let mut names = BTreeSet::from([module.to_owned()]);
+        if path.is_dir() {
+            names.extend(rust_files(&path, &|_| true).values().flat_map(|text| definitions(text)));
+        } else {
+            names.extend(definitions(&read(path.with_extension("rs"))));
+        }
+        for begin in backtick_text.captures_iter(cells[3]) {
+            let parts = begin[1].split("::").filter(|part| !names.contains(*part));
+            missing.extend(parts.map(|part| format!("{part} of {module}")));
+        }
+    }
+    assert!(missing.is_empty(), "{ARCHITECTURE} begins at what is not there:\n{}", missing.join("\n"));
+}
+
+#[test]
 fn finds_names_that_are_in_another_file() {
-    let page = "`A`, `B` of `x.rs`, `C`, `F` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`, \
-                `c` in `y.rs`\n";
+    let page = "`A`, `B` of `x.rs`, `C` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`\n";
     let text_of = |path: &str| match path {
-        "x.rs" => Some("struct A; struct Bc;".to_owned()),
-        "y.rs" => Some("enum C {\n    F,\n}\nimpl D {\n    fn x() { c(1) }\n}\n".to_owned()),
+        "x.rs" => Some("struct A; struct Bc; // B\nfn f(B: u8) { let a = \"struct B\"; }".to_owned()),
+        "y.rs" => Some("struct C {\n    D: u8,\n}".to_owned()),
         _ => None,
     };
-    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs", "c of y.rs"]);
+    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs"]);
+}
+
+#[test]
+fn definitions_are_no_words() {
+    let code = "mod m;\nmacro_rules! n { () => {} }\n\
+                pub(crate) struct A {\n    pub(super) b: C,\n    d: E,\n}\n\
+                enum F { G, H(I) }\nenum J {\n    #[serde(rename = \"k\")]\n    L { o: P },\n    Q = 1,\n}\n\
+                fn r(s: T) {\n    let u = 1;\n    let v = |w| U {\n        x: w,\n    };\n}\n";
+    let expected = ["A", "F", "G", "H", "J", "L", "Q", "b", "d", "k", "m", "n", "o", "r", "v"];
+    assert_eq!(definitions(code).iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 
 #[test]
 fn finds_names_that_do_not_exist() {
-    let page = "`a::B` `a::C` `gone.rs` `here/x.rs` `here/NAME.rs` `here/y.rs` `any words` `C`\n\
+    let page = "`a::B` `a::C` `gone.rs` `here/x.rs` `here/NAME.rs` `here/y.rs` `any words` `C` `tokio`\n\
                 ```text\n`gone.rs`\n```\n";
-    let unknown = unknown_names(page, &BTreeSet::from(["a", "B"]), &|path| path == "src/here/x.rs");
+    let defined_names = ["a", "B"].map(str::to_owned).into();
+    let unknown = unknown_names(page, &defined_names, &|path| path == "src/here/x.rs");
     assert_eq!(unknown, ["a::C", "gone.rs", "here/y.rs", "C"]);
 }
 

@@ -1,6 +1,6 @@
 //! Words that comments, documents and names avoid, and the length of comments (CONTRIBUTING.md, "Writing").
 
-mod names;
+pub(crate) mod names;
 
 use std::path::Path;
 

@@ -9,9 +9,9 @@ use regex::Regex;
 use crate::layers::rust_files;
 
 /// Rust code, taken apart.
-struct Source {
+pub(crate) struct Source {
     /// The code without comments. Strings are empty, but keep their line ends.
-    code: String,
+    pub(crate) code: String,
     /// The contents of strings.
     strings: Vec<String>,
     /// The comments, with the numbers of their lines.
@@ -30,7 +30,7 @@ static COMMENT_OR_LITERAL: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 impl Source {
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut source = Source { code: String::new(), strings: Vec::new(), comments: Vec::new() };
         let (mut rest, mut line) = (0, 1);
         for token in COMMENT_OR_LITERAL.captures_iter(text) {
