@@ -93,7 +93,7 @@ pub(crate) mod testing {
     struct Silent;
 
     impl Sink for Silent {
-        fn emit(&self, _event: &Event) {}
+        fn receive(&self, _event: &Event) {}
     }
 
     /// Identifies a source with an empty cache.

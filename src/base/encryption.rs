@@ -20,7 +20,7 @@ use crate::{Error, Result};
 const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
 
 /// The hint for a run without a suitable identity.
-const NAME_IDENTITY: &str = "name the private key of one of the recipients: `monopile SAME-COMMAND \
+const IDENTITY_HINT: &str = "name the private key of one of the recipients: `monopile SAME-COMMAND \
                              --identity FILE`, or MONOPILE_IDENTITY";
 
 /// The recipients for whom documents are encrypted, and the identities that decrypt them. Both lists may be
@@ -145,7 +145,7 @@ impl Encryption {
             true => Error::usage(format!(
                 "{document} would be encrypted (--encrypt-to), and this run has no identity to read it again"
             ))
-            .with_hint(NAME_IDENTITY),
+            .with_hint(IDENTITY_HINT),
             false => Error::usage(format!(
                 "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner \
                  of the identity (--identity), so this run could not read it again"
@@ -201,7 +201,7 @@ impl Encryption {
         if self.identities.is_empty() {
             return Err(identity_error(
                 Error::invalid("it is encrypted with age, and this run has no identity")
-                    .with_hint(NAME_IDENTITY),
+                    .with_hint(IDENTITY_HINT),
             ));
         }
         let identities: Vec<Box<dyn Identity>> =
@@ -209,7 +209,7 @@ impl Encryption {
         let decrypt_error = |error: age::DecryptError| match error {
             age::DecryptError::NoMatchingKeys => identity_error(
                 Error::invalid("it is encrypted with age, but not for the identity given")
-                    .with_hint(NAME_IDENTITY),
+                    .with_hint(IDENTITY_HINT),
             ),
             other => {
                 identity_error(Error::invalid(format!("it is encrypted with age, but damaged: {other}")))

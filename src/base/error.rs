@@ -205,7 +205,7 @@ impl Error {
     /// `path` is a file or directory of monopile, which may not exist yet. `option` is the option or variable
     /// that selects another path, such as "--state FILE", or empty.
     #[must_use]
-    pub fn with_owner_hint(self, path: &Path, option: &str) -> Self {
+    pub fn with_path_hint(self, path: &Path, option: &str) -> Self {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
         let Some(cause) = cause.map(io::Error::kind) else { return self };
         let other_path_hint = (!option.is_empty()).then(|| format!("choose another path with {option}"));
@@ -214,8 +214,8 @@ impl Error {
                 let alternative = other_path_hint
                     .map(|other_path_hint| format!(", or {other_path_hint}"))
                     .unwrap_or_default();
-                let existing = unwritable_ancestor(path).map_or(path, |(path, _)| path);
-                let path = existing.display();
+                let existing_path = unwritable_ancestor(path).map_or(path, |(path, _)| path);
+                let path = existing_path.display();
                 let mut error = self;
                 error.inner.hints.retain(|hint| hint != FULL_HINT);
                 return error.with_hint(format!(
@@ -376,14 +376,14 @@ impl From<yaml::Error> for Error {
 fn unwritable_ancestor(path: &Path) -> Option<(&Path, fs::Metadata)> {
     // A bare name is in `.`.
     let named_ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
-    let existing: Vec<_> = named_ancestors
+    let existing_ancestors: Vec<_> = named_ancestors
         .chain([Path::new(".")])
         .filter_map(|path| Some((path, fs::metadata(path).ok()?)))
         .take(2)
         .collect();
     let is_locked = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
-    let index = existing.iter().position(is_locked).unwrap_or(0);
-    existing.into_iter().nth(index)
+    let index = existing_ancestors.iter().position(is_locked).unwrap_or(0);
+    existing_ancestors.into_iter().nth(index)
 }
 
 /// Returns the name of a user of this machine, or `user 1000` if the user has none in `/etc/passwd`.
@@ -506,10 +506,10 @@ mod tests {
 
     #[test]
     fn general_retry_hint_is_added_once() {
-        const GENERAL: &str = "correct the cause, then run the same command again";
+        const GENERAL_HINT: &str = "correct the cause, then run the same command again";
         let new_error =
             || Error::failure("it failed").with_hint("run the same command again with --recreate");
-        assert_eq!(new_error().with_retry_hint().hints()[1..], [GENERAL]);
+        assert_eq!(new_error().with_retry_hint().hints()[1..], [GENERAL_HINT]);
         let general_twice = new_error().with_retry_hint().context("the run failed").with_retry_hint();
         assert_eq!(general_twice.hints().len(), 2);
         let specific = Error::failure("it failed").with_rerun_hint("free space, then run it again");
@@ -551,7 +551,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing/file");
         let hints_for = |kind: io::ErrorKind, path: &Path| {
-            Error::io("writing 'x'", kind.into()).with_owner_hint(path, "--to FILE").hints().concat()
+            Error::io("writing 'x'", kind.into()).with_path_hint(path, "--to FILE").hints().concat()
         };
         let hint = hints_for(io::ErrorKind::PermissionDenied, &path);
         assert!(hint.starts_with(&format!("'{}' has mode ", directory.path().display())), "{hint}");
@@ -587,7 +587,7 @@ mod tests {
         std::os::unix::fs::chown(&path, Some(1), None).unwrap();
         let hints_for = |path: &Path, option: &str| {
             let io_error = io::ErrorKind::PermissionDenied.into();
-            Error::io("writing 'x'", io_error).with_owner_hint(path, option).hints().concat()
+            Error::io("writing 'x'", io_error).with_path_hint(path, option).hints().concat()
         };
         assert!(hints_for(&path, "").contains(": run as ") && hints_for(&path, "").contains("`sudo chown"));
         std::os::unix::fs::chown(directory.path(), Some(1), None).unwrap();

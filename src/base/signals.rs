@@ -70,7 +70,7 @@ impl SignalCounter {
     }
 
     /// Forgets earlier signals, and counts this one as the first.
-    pub fn count_anew_from(&self, signal: u8) {
+    pub fn reset_count(&self, signal: u8) {
         self.count_and_first.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
     }
 
@@ -104,7 +104,7 @@ mod tests {
             signals.count(15);
         }
         assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
-        signals.count_anew_from(13);
+        signals.reset_count(13);
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(13), None));
 
         let reader = SignalCounter::for_reader();

@@ -67,22 +67,22 @@ pub struct Counts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Timings {
     /// The whole run.
-    #[serde(rename = "total_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "total_ms", serialize_with = "serialize_milliseconds")]
     pub total: Duration,
     /// CPI calls.
-    #[serde(rename = "cpi_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "cpi_ms", serialize_with = "serialize_milliseconds")]
     pub cpi: Duration,
     /// Requests to the agent.
-    #[serde(rename = "agent_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "agent_ms", serialize_with = "serialize_milliseconds")]
     pub agent: Duration,
     /// Time between two `get_task` messages to the agent.
-    #[serde(rename = "agent_task_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "agent_task_ms", serialize_with = "serialize_milliseconds")]
     pub agent_task: Duration,
     /// Pauses.
-    #[serde(rename = "waiting_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "waiting_ms", serialize_with = "serialize_milliseconds")]
     pub pauses: Duration,
     /// The rest: monopile's own work.
-    #[serde(rename = "own_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "own_ms", serialize_with = "serialize_milliseconds")]
     pub own_work: Duration,
     /// Calls and transfers.
     #[serde(flatten)]
@@ -158,7 +158,10 @@ impl Drop for ActivityTimer<'_> {
     }
 }
 
-fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 

@@ -61,7 +61,7 @@ impl CloudCheckArgs {
         if self.report {
             return report(&request.report_request(), &prepared_run.run, session);
         }
-        let mut interrupt_message = ui::prompt::NOTHING_DONE;
+        let mut interrupt_message = ui::prompt::NOTHING_DONE_MESSAGE;
         let choose = &mut |choice: &RepairChoice<'_>| {
             let asks = || self.choose(session, choice, interrupt_message);
             let decision = prepared_run.run.paths.state.while_prompting(asks)?;

@@ -7,7 +7,7 @@ use super::finish::CommandResult;
 use base::Result;
 
 /// The commands that install the script, for each shell.
-const INSTALL: &str = "\
+const INSTALL_NOTE: &str = "\
 Install it in one of these shells, and start a new shell:\n
   # bash, with the package bash-completion. Without it, add this to ~/.bashrc:
   # source <(monopile completion bash)
@@ -27,7 +27,7 @@ Install it in one of these shells, and start a new shell:\n
   monopile completion powershell | Out-String | Invoke-Expression";
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = INSTALL)]
+#[command(after_help = INSTALL_NOTE)]
 pub(super) struct CompletionArgs {
     /// Shell that runs the script
     #[arg(value_name = "SHELL", value_enum)]

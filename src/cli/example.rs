@@ -188,7 +188,7 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
         let path = folder.join(path);
         let write_error = |error| {
             Error::io(format!("writing '{}'", path.display()), error)
-                .with_owner_hint(&path, "`monopile example NAME DIR`")
+                .with_path_hint(&path, "`monopile example NAME DIR`")
         };
         if fs::read(&path).is_ok_and(|old_content| old_content == *content) {
             continue;

@@ -296,16 +296,16 @@ pub(super) struct CompletingSink {
 }
 
 impl Sink for CompletingSink {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         match event {
             Event::Warning { text } => {
-                self.next.emit(&Event::Warning { text: self.words.complete(text) });
+                self.next.receive(&Event::Warning { text: self.words.complete(text) });
             }
             Event::PlanShown { lines } => {
                 let lines = lines.iter().map(|line| self.words.complete(line)).collect();
-                self.next.emit(&Event::PlanShown { lines });
+                self.next.receive(&Event::PlanShown { lines });
             }
-            Event::Note { text } => self.next.emit(&Event::Note { text: self.words.complete(text) }),
+            Event::Note { text } => self.next.receive(&Event::Note { text: self.words.complete(text) }),
             Event::RunFinished { summary, hints, .. }
                 if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM)) =>
             {
@@ -314,9 +314,9 @@ impl Sink for CompletingSink {
                     *summary = self.words.complete(summary);
                     hints.iter_mut().for_each(|hint| *hint = self.words.complete(hint));
                 }
-                self.next.emit(&event);
+                self.next.receive(&event);
             }
-            _ => self.next.emit(event),
+            _ => self.next.receive(event),
         }
     }
 }

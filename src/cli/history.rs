@@ -180,7 +180,7 @@ fn end_summary(recorded_run: &RecordedRun) -> Option<String> {
             (!summary.is_empty()).then(|| base::text::clean(&summary).into_owned())
         }
         (None, RunOutcome::Running) => Some(format!("process {}", recorded_run.record.pid)),
-        (None, _) if recorded_run.record.begun_steps == Some(0) => {
+        (None, _) if recorded_run.record.begun_change_count == Some(0) => {
             Some("killed before it began a step".to_owned())
         }
         (None, _) => Some("killed before its end".to_owned()),

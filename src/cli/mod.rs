@@ -105,8 +105,8 @@ pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use exit_codes::ExitCodeMeaning;
 pub use help::{
-    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, Topic, sections,
-    takes_duration,
+    DURATIONS_NOTE, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, Topic,
+    sections, takes_duration,
 };
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;
@@ -582,7 +582,7 @@ impl Command {
 }
 
 /// Returns the grammar of the command line, for completions and documents.
-pub fn command() -> clap::Command {
+pub fn grammar() -> clap::Command {
     env_file::with_optional_words(grammar::for_all_commands())
 }
 

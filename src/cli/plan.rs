@@ -57,7 +57,7 @@ impl PlanArgs {
                 .map_err(|error| Error::failure("encoding the plan as JSON failed").with_source(error))?;
             write_atomically(path, format!("{text}\n").as_bytes()).map_err(|error| {
                 Error::io(format!("writing the plan '{}'", path.display()), error)
-                    .with_owner_hint(path, "--out FILE")
+                    .with_path_hint(path, "--out FILE")
             })?;
         }
         let mut output = show(&plan_report, session)?;

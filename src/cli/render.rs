@@ -100,7 +100,7 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
 fn write(out: &Path, file: &JobFile) -> Result<()> {
     let path = out.join(&file.target);
     let write_error =
-        |error| Error::io(format!("writing '{}'", path.display()), error).with_owner_hint(&path, "--out DIR");
+        |error| Error::io(format!("writing '{}'", path.display()), error).with_path_hint(&path, "--out DIR");
     if let Some(directory) = path.parent() {
         create_private_directory(directory).map_err(write_error)?;
     }

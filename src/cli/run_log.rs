@@ -56,7 +56,7 @@ impl RunLog {
     pub(super) fn open(&self, directory: &Path, command: &str) -> Result<()> {
         let create_error = |error| {
             Error::io(format!("creating a log in '{}'", directory.display()), error)
-                .with_owner_hint(directory, "XDG_STATE_HOME=DIR")
+                .with_path_hint(directory, "XDG_STATE_HOME=DIR")
         };
         create_private_directory(directory).map_err(create_error)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
@@ -144,8 +144,8 @@ pub(super) struct LoggingSink {
 }
 
 impl Sink for LoggingSink {
-    fn emit(&self, event: &Event) {
-        self.next.emit(event);
+    fn receive(&self, event: &Event) {
+        self.next.receive(event);
         match event {
             Event::StageStarted { id, name, .. } => self.log.add_line("INFO", &format!("[{id}] {name} ...")),
             Event::StageFinished { id, outcome, elapsed } => {

@@ -252,8 +252,8 @@ pub(super) struct RecordingSink {
 }
 
 impl Sink for RecordingSink {
-    fn emit(&self, event: &Event) {
-        self.next.emit(event);
+    fn receive(&self, event: &Event) {
+        self.next.receive(event);
         self.recorder.record_event(event);
     }
 }
@@ -266,7 +266,7 @@ mod tests {
     struct Discard;
 
     impl Sink for Discard {
-        fn emit(&self, _: &Event) {}
+        fn receive(&self, _: &Event) {}
     }
 
     #[test]

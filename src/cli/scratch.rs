@@ -36,7 +36,7 @@ impl Scratch {
     fn create_below(base_directory: &Path) -> Result<Scratch> {
         let create_error = |error| {
             Error::io(format!("creating a scratch directory in '{}'", base_directory.display()), error)
-                .with_owner_hint(&base_directory.join(PREFIX), "TMPDIR=DIR")
+                .with_path_hint(&base_directory.join(PREFIX), "TMPDIR=DIR")
         };
         create_private_directory(base_directory).map_err(create_error)?;
         clean_up(base_directory);

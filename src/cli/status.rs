@@ -21,7 +21,7 @@ use base::files::input;
 use base::{Error, Result};
 use engine::history::RunRecord;
 use engine::inspection::{
-    AgentAnswers, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
+    AgentReply, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
 use engine::state::{State, Storage, SuspectGroup};
 
@@ -198,14 +198,14 @@ fn json_line(status: &Status) -> Result<String> {
 /// need attention.
 fn status_text(session: &Session, status: &Status) -> String {
     let layout = &session.layout();
-    let mut labelled_values = vec![("VM", vm(status)), ("Agent", agent(status))];
+    let mut labelled_values = vec![("VM", describe_vm(status)), ("Agent", describe_agent(status))];
     if let Some(recorded_run) = status.run_in_progress() {
         let RunRecord { command, started_at, pid, .. } = &recorded_run.record;
         labelled_values.insert(0, ("In progress", format!("`{command}` since {started_at} (pid {pid})")));
     }
     if let Some(state) = &status.job_state {
         let stop_note = status
-            .stopped_by()
+            .stopping_run()
             .map(|recorded_run| format!("  (stop-env, {})", recorded_run.record.started_at));
         let all_run = state == "running" && status.processes.iter().all(|process| process.state == "running");
         let state = if all_run && status.jobs.len() > 1 { "all running" } else { state };
@@ -217,11 +217,11 @@ fn status_text(session: &Session, status: &Status) -> String {
             },
         ));
     }
-    let unfinished_reason = status.record.not_deployed_because.filter(|_| status.run_in_progress().is_none());
+    let unfinished_reason = status.record.undeployed_reason.filter(|_| status.run_in_progress().is_none());
     if let Some(reason) = unfinished_reason {
         labelled_values.push(("Deployed", format!("no: {reason}")));
     }
-    labelled_values.extend(status.vitals.as_ref().map(|vitals| ("Load", load(vitals))));
+    labelled_values.extend(status.vitals.as_ref().map(|vitals| ("Load", describe_load(vitals))));
     let record = &status.record;
     for CpiStatus { name, version, release, api_version } in &status.cpis {
         let mut parts = vec![name.clone().unwrap_or_else(|| "default".to_owned())];
@@ -279,7 +279,7 @@ fn status_text(session: &Session, status: &Status) -> String {
     sections.join("\n").replace('\u{a0}', " ")
 }
 
-fn vm(status: &Status) -> String {
+fn describe_vm(status: &Status) -> String {
     let Some(vm) = &status.vm else { return "none on record".to_owned() };
     let instance = vm.instance.as_ref().map(|instance| format!("  {instance}")).unwrap_or_default();
     format!(
@@ -301,23 +301,23 @@ fn cpi_note(cpi: Option<&str>) -> String {
     cpi.map(|cpi| format!(", CPI {cpi}")).unwrap_or_default()
 }
 
-fn agent(status: &Status) -> String {
+fn describe_agent(status: &Status) -> String {
     let agent = &status.agent;
     let id = agent.id.as_ref().map(|id| format!("  id\u{a0}{id}")).unwrap_or_default();
     let address_note = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
-        AgentAnswers::Yes => format!("answers{address_note}{id}"),
-        AgentAnswers::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
-        AgentAnswers::No if agent.is_silent => format!("NO ANSWER: {problem}"),
-        AgentAnswers::No => format!("NOT USABLE: {problem}"),
-        AgentAnswers::Foreign => format!("NOT USABLE{address_note}: {problem}"),
-        AgentAnswers::NotAsked if status.vm.is_none() => "none".to_owned(),
-        AgentAnswers::NotAsked => format!("not asked: only the manifest has its address{id}"),
+        AgentReply::Yes => format!("answers{address_note}{id}"),
+        AgentReply::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
+        AgentReply::No if agent.is_silent => format!("NO ANSWER: {problem}"),
+        AgentReply::No => format!("NOT USABLE: {problem}"),
+        AgentReply::Foreign => format!("NOT USABLE{address_note}: {problem}"),
+        AgentReply::NotAsked if status.vm.is_none() => "none".to_owned(),
+        AgentReply::NotAsked => format!("not asked: only the manifest has its address{id}"),
     }
 }
 
-fn load(vitals: &Value) -> String {
+fn describe_load(vitals: &Value) -> String {
     let text =
         |pointer: &str| vitals.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let averages = vitals.get("load").and_then(Value::as_array);
@@ -352,11 +352,11 @@ fn processes(status: &Status) -> Option<Table> {
             format!("{}{share}", base::text::bytes(kb.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
-        let or_none = Option::unwrap_or_default;
+        let or_empty = Option::unwrap_or_default;
         // Agents report no state of a process that they were told to stop.
         let is_stopped = status.job_state.as_deref() == Some("stopped") && process.state == "unknown";
         let state = if is_stopped { "stopped".to_owned() } else { process.state.clone() };
-        table.row([process.name.clone(), state, or_none(uptime), or_none(memory), or_none(cpu)]);
+        table.row([process.name.clone(), state, or_empty(uptime), or_empty(memory), or_empty(cpu)]);
     }
     (!status.processes.is_empty()).then_some(table)
 }
@@ -378,12 +378,12 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
             (PresenceStatus::Unknown, _) => "not confirmed by the CPI",
             (PresenceStatus::NotAsked, _) => "",
         };
-        let yes = if disk.in_use { "yes" } else { "no" };
+        let use_word = if disk.in_use { "yes" } else { "no" };
         let fill_level = disk.used_percent.as_ref().map(|percent| format!("{percent}%")).unwrap_or_default();
         let hint = disk.hint.as_ref().map(ToString::to_string).unwrap_or_default();
         let size = format!("{} MiB", disk.size);
         let cid = format!("{}{}", disk.handle.cid, cpi_note(disk.handle.cpi()));
-        let mut row = vec![cid, size, yes.to_owned(), state.to_owned(), fill_level];
+        let mut row = vec![cid, size, use_word.to_owned(), state.to_owned(), fill_level];
         row.extend(shows_hints.then_some(hint));
         table.row(row);
     }

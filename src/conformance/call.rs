@@ -43,7 +43,7 @@ pub struct FinishedCall {
 
 /// Converts a word of the command line to an argument. It is JSON if the method takes that kind of JSON at
 /// this position, and otherwise text. A CID of digits stays a string.
-pub fn plain_or_json(method: &str, position: usize, word: &str) -> Value {
+pub fn parse_argument(method: &str, position: usize, word: &str) -> Value {
     let plain = || json!(word);
     let Ok(value) = serde_json::from_str::<Value>(word) else { return plain() };
     let known_method = method.parse::<Method>().ok();
@@ -165,7 +165,7 @@ mod tests {
             ("no_such", 0, "12345", json!(12345)),
             ("no_such", 7, "null", Value::Null),
         ] {
-            assert_eq!(plain_or_json(method, position, word), value, "{method} {word}");
+            assert_eq!(parse_argument(method, position, word), value, "{method} {word}");
         }
     }
 }

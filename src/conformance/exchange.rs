@@ -87,8 +87,8 @@ pub(super) fn exchange(
     let text = input.to_vec();
     // A CPI may answer without reading its whole request.
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&text)));
-    let (answer, answer_over) = collect_answer(stdout);
-    let (log, log_over) = collect_log(stderr);
+    let (answer, answer_end) = collect_answer(stdout);
+    let (log, log_end) = collect_log(stderr);
     let (exit_sender, exit_receiver) = mpsc::channel();
     std::thread::spawn(move || exit_sender.send(child.wait()));
 
@@ -116,10 +116,10 @@ pub(super) fn exchange(
     };
     let duration = start.elapsed();
     let has_ended = process_end != ProcessEnd::Abandoned;
-    let is_held_open = has_ended && answer_over.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
+    let is_held_open = has_ended && answer_end.recv_timeout(HELD_OPEN_TIMEOUT).is_err();
     if has_ended && !is_held_open {
         // A service that the CPI started may hold standard error open forever.
-        let _ = log_over.recv_timeout(POLL_PAUSE);
+        let _ = log_end.recv_timeout(POLL_PAUSE);
     }
     show_lines(&log, control.on_log);
     Ok(Exchange {

@@ -16,7 +16,7 @@ mod redacted;
 mod replay;
 mod transcript;
 
-pub use call::{FinishedCall, call, call_info, plain_or_json};
+pub use call::{FinishedCall, call, call_info, parse_argument};
 pub use check::check;
 pub use cpi_under_test::{AnswerSource, CpiUnderTest, Versions};
 pub use exchange::{Exchange, ExchangeControl, ProcessEnd};

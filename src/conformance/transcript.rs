@@ -163,7 +163,7 @@ impl Recorder {
     pub fn create(path: &Path, redactor: &Redactor) -> Result<Self> {
         let write_error = |error| {
             Error::io(format!("writing the transcript '{}'", path.display()), error)
-                .with_owner_hint(path, "--record FILE")
+                .with_path_hint(path, "--record FILE")
         };
         let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path);
         let file = file.map_err(write_error)?;

@@ -30,7 +30,7 @@ const MAX_KEPT_RECORDS: usize = 100;
 const MAX_RECORD_BYTES: u64 = 4 << 20;
 const EXTENSION: &str = "json";
 /// The variable that selects another directory for the records.
-const STATE_HOME: &str = "XDG_STATE_HOME=DIR";
+const STATE_HOME_ASSIGNMENT: &str = "XDG_STATE_HOME=DIR";
 /// The time format of file names. It sorts by time.
 const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
@@ -56,8 +56,8 @@ pub struct RunRecord {
     pub plan: Option<RecordedPlan>,
     /// The number of changes that it began: steps of its plan, repairs, and stops, starts and boots without a
     /// plan. `None` in records of older versions.
-    #[serde(default)]
-    pub begun_steps: Option<usize>,
+    #[serde(default, rename = "begun_steps")]
+    pub begun_change_count: Option<usize>,
     /// Its end; `None` while it runs or if it was killed.
     #[serde(default)]
     pub end: Option<RunEnd>,
@@ -68,7 +68,7 @@ impl RunRecord {
     /// counts as one if it had something to do.
     pub fn has_begun(&self) -> bool {
         let planned_step_count = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
-        self.begun_steps.unwrap_or_else(planned_step_count) > 0
+        self.begun_change_count.unwrap_or_else(planned_step_count) > 0
     }
 }
 
@@ -154,7 +154,7 @@ pub struct OpenRunRecord {
 pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) -> Result<OpenRunRecord> {
     let record_error = |error| {
         Error::io(format!("recording the run in '{}'", directory.display()), error)
-            .with_owner_hint(directory, STATE_HOME)
+            .with_path_hint(directory, STATE_HOME_ASSIGNMENT)
     };
     let now = OffsetDateTime::now_utc();
     let state = &canonicalize_state(state)?;
@@ -168,7 +168,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         log: log.map(Path::to_owned),
         plan: None,
-        begun_steps: Some(0),
+        begun_change_count: Some(0),
         end: None,
     };
     let name = format!(
@@ -192,7 +192,7 @@ impl OpenRunRecord {
 
     /// Records that the run begins a step. A killed run has no end, so this is written at once.
     pub fn record_step(&mut self) -> Result<()> {
-        *self.record.begun_steps.get_or_insert(0) += 1;
+        *self.record.begun_change_count.get_or_insert(0) += 1;
         self.lock = write_record(&self.path, &self.record)?;
         Ok(())
     }
@@ -215,7 +215,7 @@ fn write_record(path: &Path, record: &RunRecord) -> Result<UnlockOnDrop> {
     replace()
         .map(UnlockOnDrop::from)
         .map_err(|error| Error::io(format!("recording the run in '{}'", path.display()), error))
-        .map_err(|error| error.with_owner_hint(path, STATE_HOME))
+        .map_err(|error| error.with_path_hint(path, STATE_HOME_ASSIGNMENT))
 }
 
 /// Returns the recorded runs, newest first, or only those of one state. Skips files that are not records.
@@ -260,7 +260,7 @@ fn list_directories(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn read_error(directory: &Path, error: io::Error) -> Error {
     Error::io(format!("reading the records of runs in '{}'", directory.display()), error)
-        .with_owner_hint(directory, "XDG_STATE_HOME")
+        .with_path_hint(directory, "XDG_STATE_HOME")
 }
 
 /// Returns the canonical path of a state file. Paths with links or `..` give the same result.
@@ -372,7 +372,7 @@ mod tests {
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].outcome, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
-        assert_eq!((runs[0].record.begun_steps, runs[0].record.has_begun()), (Some(1), true));
+        assert_eq!((runs[0].record.begun_change_count, runs[0].record.has_begun()), (Some(1), true));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.stages), (1500, "Deployed", stages));
 
@@ -435,7 +435,7 @@ mod tests {
             record.as_object_mut().unwrap().remove("begun_steps");
             let mut record: RunRecord = serde_json::from_value(record).unwrap();
             record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
-            assert_eq!((record.begun_steps, record.has_begun()), (None, has_begun));
+            assert_eq!((record.begun_change_count, record.has_begun()), (None, has_begun));
         }
     }
 

@@ -136,7 +136,7 @@ impl Client {
         let start = Instant::now();
         loop {
             tracing::debug!(%method, path, "request to Ironic");
-            let error = match self.attempt(method, path, body) {
+            let error = match self.request_once(method, path, body) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    fn attempt(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, IronicError> {
+    fn request_once(&self, method: &Method, path: &str, body: Option<&Value>) -> Result<Value, IronicError> {
         let request = format!("{method} {}", path.split('?').next().unwrap_or(path));
         let answer = self.send(method, path, body)?;
         if (200..300).contains(&answer.status) {

@@ -143,13 +143,14 @@ impl LoadedManifest {
 
     /// Returns the variable whose value is at this position.
     fn origin_at(&self, position: &Position) -> Option<VariableOrigin> {
-        let (_, name) = self.replaced_references.iter().find(|(place, _)| place == position)?;
+        let (_, name) =
+            self.replaced_references.iter().find(|(reference_position, _)| reference_position == position)?;
         self.origins.get(name).cloned()
     }
 
     /// Adds to an error of the document the variables that its wrong values come from.
     fn with_variables(&self, error: Error) -> Error {
-        ProblemList::explain(error, |position| self.origin_at(position))
+        ProblemList::with_origins(error, |position| self.origin_at(position))
     }
 
     /// Returns the availability zone of the instance group.
@@ -638,8 +639,8 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
 /// Returns the hints for variables without a value: the files beside the manifest that have them, or else the
 /// arguments of an earlier run, and the options that give values.
 fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Definitions) -> Vec<String> {
-    const SAME_VARIABLES: &str = "pass the same variables as for the last create-env (--var, --vars-file, \
-                                  --vars-store and so on)";
+    const SAME_VARIABLES_HINT: &str = "pass the same variables as for the last create-env (--var, \
+                                       --vars-file, --vars-store and so on)";
     let names = resolver.missing_names();
     if names.is_empty() {
         return Vec::new();
@@ -651,8 +652,8 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     match (hints.as_slice(), remaining_names.as_slice()) {
         ([], _) if inputs.is_deployed => {
             hints.push(match all_near {
-                true => format!("if the name is right, {SAME_VARIABLES}"),
-                false => SAME_VARIABLES.to_owned(),
+                true => format!("if the name is right, {SAME_VARIABLES_HINT}"),
+                false => SAME_VARIABLES_HINT.to_owned(),
             });
             hints.push(format!("for a new variable, {general}"));
         }

@@ -38,7 +38,7 @@ impl ProblemList {
 
     /// Adds to the error of a document the variables that the values with problems come from. `origin`
     /// returns the variable whose value is at a position.
-    pub(super) fn explain(error: Error, origin: impl Fn(&Position) -> Option<VariableOrigin>) -> Error {
+    pub(super) fn with_origins(error: Error, origin: impl Fn(&Position) -> Option<VariableOrigin>) -> Error {
         let Some(list) = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Self>())
         else {
             return error;
@@ -199,12 +199,12 @@ impl<'a> Field<'a> {
 
     /// Returns the integer under a key, if the key exists. A number below `minimum` is a problem.
     pub(super) fn optional_number(&self, key: &str, minimum: i64, problems: &mut Problems) -> Option<i64> {
-        self.whole_number(key, minimum, ("a whole number", ""), problems)
+        self.whole_number(key, minimum, "a whole number", "", problems)
     }
 
     /// Returns the size in MiB under a key, if the key exists. A size below `minimum` is a problem.
     pub(super) fn optional_mebibytes(&self, key: &str, minimum: i64, problems: &mut Problems) -> Option<i64> {
-        self.whole_number(key, minimum, ("a whole number of MiB", ", such as 1024"), problems)
+        self.whole_number(key, minimum, "a whole number of MiB", ", such as 1024", problems)
     }
 
     /// Returns the integer under a key, if the key exists. `expected` describes it, and an example follows
@@ -213,7 +213,8 @@ impl<'a> Field<'a> {
         &self,
         key: &str,
         minimum: i64,
-        (expected, example): (&str, &str),
+        expected: &str,
+        example: &str,
         problems: &mut Problems,
     ) -> Option<i64> {
         let field = self.get(key)?;

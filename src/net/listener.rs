@@ -5,8 +5,8 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 /// The hint for a VM whose address another program needs.
-pub const ANOTHER_ADDRESS: &str = "replace the address everywhere in the manifest; create-env then says how \
-                                   to renew the agent's certificate";
+pub const OTHER_ADDRESS_HINT: &str = "replace the address everywhere in the manifest; create-env then says \
+                                      how to renew the agent's certificate";
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
@@ -50,13 +50,13 @@ pub fn find(host: &str, port: u16) -> Option<Listener> {
 fn find_listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64, u32)> {
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let (local, state) = (fields.get(1)?, fields.get(3)?);
-        let (bound, bound_port) = local.split_once(':')?;
-        let bound = parse_address(bound)?;
+        let (local_address, state) = (fields.get(1)?, fields.get(3)?);
+        let (listener_address, listener_port) = local_address.split_once(':')?;
+        let listener_address = parse_address(listener_address)?;
         // A socket of all IPv6 addresses usually has those of IPv4, too.
-        let has_all = bound.is_unspecified() && (bound.is_ipv6() || address.is_ipv4());
-        let has_address = has_all || bound.to_canonical() == address.to_canonical();
-        let has_port = u16::from_str_radix(bound_port, 16).ok()? == port;
+        let has_all = listener_address.is_unspecified() && (listener_address.is_ipv6() || address.is_ipv4());
+        let has_address = has_all || listener_address.to_canonical() == address.to_canonical();
+        let has_port = u16::from_str_radix(listener_port, 16).ok()? == port;
         (*state == LISTENING && has_port && has_address).then_some(())?;
         Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))
     })

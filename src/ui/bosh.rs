@@ -118,7 +118,7 @@ impl BoshDocument {
 }
 
 impl Sink for BoshDocument {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         match event {
             Event::Warning { text } => self.add_line(format!("Warning: {text}\n")),
             Event::RunFinished { has_succeeded: true, summary, .. } => {

@@ -30,7 +30,7 @@ impl Json {
 }
 
 impl Sink for Json {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         if let Ok(line) =
             serde_json::to_string(&Line { v: FORMAT_VERSION, time: text::now_milliseconds(), event })
         {

@@ -75,7 +75,7 @@ impl Inner {
         }
     }
 
-    fn emit(self: &Arc<Self>, event: &Event) {
+    fn receive(self: &Arc<Self>, event: &Event) {
         let color = self.options.allows_color;
         let mut state = self.lock();
         match event {
@@ -224,8 +224,8 @@ fn start_heartbeat_thread(inner: &Arc<Inner>) {
 }
 
 impl Sink for Plain {
-    fn emit(&self, event: &Event) {
-        self.inner.emit(event);
+    fn receive(&self, event: &Event) {
+        self.inner.receive(event);
     }
 }
 

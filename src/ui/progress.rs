@@ -254,7 +254,7 @@ impl Drop for Progress {
 }
 
 impl Sink for Progress {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         let _event_order = self.event_order.lock();
         let mut state = self.state.lock();
         let lines = match event {

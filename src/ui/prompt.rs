@@ -8,7 +8,7 @@ use base::{Error, ErrorKind, Result};
 use dialoguer::console::{Key, Term};
 
 /// The message for Ctrl-C at a prompt, if nothing was done before it.
-pub const NOTHING_DONE: &str = "interrupted: nothing was done";
+pub const NOTHING_DONE_MESSAGE: &str = "interrupted: nothing was done";
 
 /// True while a prompt waits for an answer. It stays true after a signal at a prompt, which ends the run.
 static IS_ASKING: AtomicBool = AtomicBool::new(false);
@@ -56,7 +56,7 @@ fn ask<T>(
 /// `n`, `no` and an empty answer are no, and after any other answer the question is asked again. Ctrl-D on an
 /// empty line is no. Ctrl-C is [`ErrorKind::Interrupted`](base::ErrorKind::Interrupted).
 pub fn confirm(question: &str) -> Result<bool> {
-    confirm_or(question, NOTHING_DONE)
+    confirm_or(question, NOTHING_DONE_MESSAGE)
 }
 
 /// Like [`confirm`], with another message for Ctrl-C.
@@ -148,7 +148,7 @@ fn parse_answer(answer: &str) -> Option<bool> {
 /// may be empty.
 pub fn ask_secret(question: &str) -> Result<String> {
     let question = clean(question);
-    ask("asking for a secret", NOTHING_DONE, ReadMode::Line, || {
+    ask("asking for a secret", NOTHING_DONE_MESSAGE, ReadMode::Line, || {
         let prompt = dialoguer::Password::new().with_prompt(&*question);
         prompt.allow_empty_password(true).report(false).interact()
     })

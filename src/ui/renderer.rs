@@ -76,8 +76,8 @@ impl Renderer {
 }
 
 impl Sink for Renderer {
-    fn emit(&self, event: &Event) {
-        self.sink.emit(&redact_event(event, &self.redactor));
+    fn receive(&self, event: &Event) {
+        self.sink.receive(&redact_event(event, &self.redactor));
     }
 }
 

@@ -17,7 +17,7 @@ use base::events::{Event, Reporter, Sink, Stage};
 struct Silent;
 
 impl Sink for Silent {
-    fn emit(&self, _event: &Event) {}
+    fn receive(&self, _event: &Event) {}
 }
 
 fn stage() -> Stage {

@@ -186,8 +186,9 @@ fn inspect_local_stemcell_prints_a_table() {
 #[test]
 fn create_and_delete_print_lines() {
     let hello = Hello::new();
-    let lines = |command: &str, more: &[&str]| -> Vec<String> {
-        let run = hello.world.finish(hello.command(command, &[&["--json=bosh"], more].concat())).success();
+    let lines = |command: &str, extra_args: &[&str]| -> Vec<String> {
+        let run =
+            hello.world.finish(hello.command(command, &[&["--json=bosh"], extra_args].concat())).success();
         assert_eq!(run.stderr, "");
         let output = document(&run.stdout);
         assert_eq!((&output["Tables"], &output["Blocks"]), (&Value::Null, &Value::Null));
@@ -252,7 +253,7 @@ fn output_of_every_command_is_documented() {
         }
     }
     let mut commands = Vec::new();
-    leaves(&monopile::cli::command(), "", &mut commands);
+    leaves(&monopile::cli::grammar(), "", &mut commands);
     let page = include_str!("../../docs/events.md");
     let (_, rest) = page.split_once("## Output of each command").unwrap();
     let (section, _) = rest.split_once("\n## ").unwrap();

@@ -320,7 +320,7 @@ fn table_of_limits_matches_the_program() {
 /// Checks the exit codes of `status` in docs/operating.md against its help.
 #[test]
 fn exit_codes_of_status_match_its_help() {
-    let grammar = monopile::cli::command();
+    let grammar = monopile::cli::grammar();
     let notes = grammar.find_subcommand("status").unwrap().get::<monopile::cli::HelpNotes>().unwrap();
     let page = std::fs::read_to_string(repository().join("docs/operating.md")).unwrap();
     let (_, rows) = page.split_once("| exit code | meaning |\n|---|---|\n").unwrap();

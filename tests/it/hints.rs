@@ -264,7 +264,7 @@ fn table_of_messages_leads_to_every_section() {
 /// A terminal breaks lines between words, but not in backticks.
 #[test]
 fn commands_in_hints_are_in_backticks() {
-    let grammar = monopile::cli::command();
+    let grammar = monopile::cli::grammar();
     let commands: Vec<&str> = grammar.get_subcommands().map(clap::Command::get_name).collect();
     let commands = commands.join("|");
     let program = "age-keygen|chmod|cp|curl|kill|mkdir|mv|openssl|rm|ssh|ssh-keygen|sudo";

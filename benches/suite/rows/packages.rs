@@ -113,11 +113,11 @@ fn check_order(findings: &mut Findings, scale: u32, events: &[Value], timings: &
         return findings.note(format!("×{scale}: nothing was uploaded or compiled"));
     };
     let at_once = uploads.iter().filter(|(_, end)| end > first_compilation_start).count();
-    let critical = timings.get("packages_critical_path_ms");
+    let critical_path_ms = timings.get("packages_critical_path_ms");
     findings.note(format!(
         "×{scale}: {at_once} of {} uploads ended after the first compilation had begun, the last \
          {last_upload_end} ms into the run, the compilation {first_compilation_start} ms; packages took {} \
-         ms, their critical path {critical} ms",
+         ms, their critical path {critical_path_ms} ms",
         uploads.len(),
         timings.get("packages_ms"),
     ));
@@ -127,10 +127,15 @@ fn check_order(findings: &mut Findings, scale: u32, events: &[Value], timings: &
             Figure::new("uploads while others compile", scale, "", Unit::Count, &value(at_once as f64));
         let overlap = findings.add_figure(overlap);
         findings.demand("compile requests overlap uploads", overlap, None, at_once > 0);
-        let path =
-            Figure::new("critical path of the packages", scale, "", Unit::Milliseconds, &value(critical));
+        let path = Figure::new(
+            "critical path of the packages",
+            scale,
+            "",
+            Unit::Milliseconds,
+            &value(critical_path_ms),
+        );
         let path = findings.add_figure(path);
-        findings.demand("critical path reported", path, None, critical > 0.0);
+        findings.demand("critical path reported", path, None, critical_path_ms > 0.0);
     }
 }
 

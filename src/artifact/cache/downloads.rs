@@ -54,7 +54,7 @@ impl Cache {
 
     /// Moves the complete download `body_path` into the cache and returns its new path. `digest` must be
     /// verified and include SHA-256.
-    pub(crate) fn adopt(&self, body_path: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
+    pub(crate) fn keep_download(&self, body_path: &Path, digest: &Digest, url: &str) -> Result<PathBuf> {
         let digits = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
@@ -85,7 +85,7 @@ impl Cache {
         fs::rename(path, &body_path)
             .or_else(|_| fs::copy(path, &body_path).map(drop))
             .map_err(|error| Error::io(format!("copying '{}' into the cache", path.display()), error))?;
-        self.adopt(&body_path, digest, "a bundle").map(drop)
+        self.keep_download(&body_path, digest, "a bundle").map(drop)
     }
 
     /// Records the current time as the last use of a download.

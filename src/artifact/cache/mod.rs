@@ -50,7 +50,7 @@ impl Cache {
         }
         create_private_directory(root)
             .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))
-            .map_err(|error| error.with_owner_hint(root, "--cache-dir DIR"))?;
+            .map_err(|error| error.with_path_hint(root, "--cache-dir DIR"))?;
         let lock = open_lock(root)?;
         // On a file system without locks, pruning fails and the cache works without a lock.
         let lock = lock.lock_shared().is_ok().then_some(lock);
@@ -62,7 +62,7 @@ impl Cache {
         let path = self.root.join(name);
         create_private_directory(&path)
             .map_err(|error| Error::io(format!("creating the directory '{}'", path.display()), error))
-            .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))?;
+            .map_err(|error| error.with_path_hint(&path, "--cache-dir DIR"))?;
         Ok(path)
     }
 }
@@ -78,7 +78,7 @@ fn open_lock(root: &Path) -> Result<UnlockOnDrop> {
         .open(&path)
         .map(UnlockOnDrop::from)
         .map_err(|error| Error::io(format!("opening '{}'", path.display()), error))
-        .map_err(|error| error.with_owner_hint(&path, "--cache-dir DIR"))
+        .map_err(|error| error.with_path_hint(&path, "--cache-dir DIR"))
 }
 
 /// Takes the exclusive lock of the cache. Fails if another run uses the cache.

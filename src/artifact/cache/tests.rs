@@ -11,7 +11,7 @@ use base::events::{Event, Reporter, Sink};
 struct Silent;
 
 impl Sink for Silent {
-    fn emit(&self, _event: &Event) {}
+    fn receive(&self, _event: &Event) {}
 }
 
 fn identify(cache: &Cache, path: &Path, expected: Option<&str>) -> Result<ArtifactIdentity> {
@@ -155,7 +155,7 @@ fn prune_removes_unused_entries_but_not_from_a_cache_in_use() {
         let body = cache.create_partial_path(content).unwrap();
         fs::write(&body, content).unwrap();
         let digest = Digest::compute(content.as_bytes(), &[Algorithm::Sha256]);
-        let path = cache.adopt(&body, &digest, "https://host/x.tgz").unwrap();
+        let path = cache.keep_download(&body, &digest, "https://host/x.tgz").unwrap();
         age(&path, 1000);
         age(&path.with_extension("json"), unused_seconds);
         path

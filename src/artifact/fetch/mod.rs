@@ -231,7 +231,7 @@ impl<'c> Fetcher<'c> {
                 return Err(missing_error(url, expected));
             }
             let digest = copied_digest.map_or_else(|| download.run(&file, &body_path), Ok)?;
-            let path = self.cache.adopt(&body_path, &digest, &url.to_string())?;
+            let path = self.cache.keep_download(&body_path, &digest, &url.to_string())?;
             arrival.mark_verified();
             if let Some(expected) = expected.filter(|_| !is_copied) {
                 self.shared_cache.upload_download(expected, &path);

@@ -23,7 +23,7 @@ struct World {
 struct Recorder(Arc<Mutex<Vec<Event>>>);
 
 impl Sink for Recorder {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         self.0.lock().push(event.clone());
     }
 }

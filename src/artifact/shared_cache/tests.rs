@@ -88,7 +88,7 @@ impl SharedStorage for MemoryStorage {
 struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Sink for Recorder {
-    fn emit(&self, event: &Event) {
+    fn receive(&self, event: &Event) {
         if let Event::Warning { text } = event {
             self.0.lock().push(text.clone());
         }

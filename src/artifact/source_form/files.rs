@@ -43,7 +43,7 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
             let path = error.path().unwrap_or(root).to_owned();
             let action = format!("reading '{}'", path.display());
             match error.into_io_error() {
-                Some(error) => Error::io(action, error).with_owner_hint(&path, ""),
+                Some(error) => Error::io(action, error).with_path_hint(&path, ""),
                 // Links are not followed, so none leads back.
                 None => Error::failure(format!("{action} failed")),
             }

@@ -173,7 +173,7 @@ fn read_release_name(directory: &Path, source_name: &str) -> Result<String> {
 fn list_subdirectories(directory: &Path) -> Result<Vec<PathBuf>> {
     let read_error = |error| {
         Error::io(format!("reading the directory '{}'", directory.display()), error)
-            .with_owner_hint(directory, "")
+            .with_path_hint(directory, "")
     };
     let mut paths = Vec::new();
     match fs::read_dir(directory) {

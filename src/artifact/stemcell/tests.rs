@@ -81,7 +81,7 @@ fn verifies_the_digest_of_the_image() {
 struct Notes(std::sync::Mutex<Vec<String>>);
 
 impl base::events::Sink for Notes {
-    fn emit(&self, event: &base::events::Event) {
+    fn receive(&self, event: &base::events::Event) {
         if let base::events::Event::Note { text } = event {
             self.0.lock().unwrap().push(text.clone());
         }

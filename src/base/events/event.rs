@@ -47,7 +47,7 @@ pub enum Event {
         #[serde(
             rename = "usual_ms",
             skip_serializing_if = "Option::is_none",
-            serialize_with = "maybe_milliseconds"
+            serialize_with = "serialize_optional_milliseconds"
         )]
         usual_duration: Option<Duration>,
     },
@@ -78,7 +78,7 @@ pub enum Event {
         #[serde(flatten)]
         outcome: Outcome,
         /// The duration of the stage.
-        #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+        #[serde(rename = "elapsed_ms", serialize_with = "serialize_milliseconds")]
         elapsed: Duration,
     },
     /// A plan was made. It replaces an earlier plan of the run.
@@ -141,7 +141,7 @@ pub enum Event {
         /// The result in one sentence.
         summary: String,
         /// The duration of the run.
-        #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+        #[serde(rename = "elapsed_ms", serialize_with = "serialize_milliseconds")]
         elapsed: Duration,
         /// The error's message and causes, outermost first. Empty on success.
         errors: Vec<String>,
@@ -212,13 +212,13 @@ pub struct FinishedStage {
     /// `done`, `skipped`, `unsuccessful` or `failed`.
     pub outcome: &'static str,
     /// The time from its start to its end.
-    #[serde(rename = "elapsed_ms", serialize_with = "milliseconds")]
+    #[serde(rename = "elapsed_ms", serialize_with = "serialize_milliseconds")]
     pub elapsed: Duration,
     /// Its usual duration. `None` if not known.
     #[serde(
         rename = "usual_ms",
         skip_serializing_if = "Option::is_none",
-        serialize_with = "maybe_milliseconds"
+        serialize_with = "serialize_optional_milliseconds"
     )]
     pub usual_duration: Option<Duration>,
 }
@@ -265,16 +265,19 @@ impl Outcome {
     }
 }
 
-fn maybe_milliseconds<S: serde::Serializer>(
+fn serialize_optional_milliseconds<S: serde::Serializer>(
     duration: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match duration {
-        Some(duration) => milliseconds(duration, serializer),
+        Some(duration) => serialize_milliseconds(duration, serializer),
         None => serializer.serialize_none(),
     }
 }
 
-fn milliseconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

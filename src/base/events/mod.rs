@@ -17,7 +17,7 @@ pub use event::{
 /// A receiver of events. Implementations must not block for long.
 pub trait Sink: Send + Sync {
     /// Takes one event.
-    fn emit(&self, event: &Event);
+    fn receive(&self, event: &Event);
 }
 
 /// Emits events. Cheap to clone; clones share the sink.
@@ -42,7 +42,7 @@ impl Reporter {
 
     /// Emits one event.
     pub fn emit(&self, event: Event) {
-        self.sink.emit(&event);
+        self.sink.receive(&event);
     }
 
     /// Emits a note: information that is neither a stage nor a failure.
@@ -121,7 +121,7 @@ impl Reporter {
     pub fn silent() -> Self {
         struct Silence;
         impl Sink for Silence {
-            fn emit(&self, _: &Event) {}
+            fn receive(&self, _: &Event) {}
         }
         Reporter::new(Arc::new(Silence))
     }

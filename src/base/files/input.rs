@@ -146,7 +146,7 @@ pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
         io::ErrorKind::FileTooLarge => {
             Error::invalid(format!("{kind} '{path_text}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
-        _ => Error::io(format!("reading {kind} '{path_text}'"), error).with_owner_hint(path, ""),
+        _ => Error::io(format!("reading {kind} '{path_text}'"), error).with_path_hint(path, ""),
     }
 }
 

@@ -4,8 +4,8 @@ use super::cid::Cid;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 
 /// Returns true if the disk is attached to this VM already. Fails if it is attached to another one.
-pub(crate) fn is_attached_already(disk: &Cid, vm: &Cid, attached_to: Option<&Cid>) -> CpiResult<bool> {
-    match attached_to {
+pub(crate) fn is_attached_already(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
+    match vm_of_disk {
         Some(other) if other != vm => Err(CpiFailure::cloud(format!(
             "disk '{disk}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it first"
         ))),
@@ -14,8 +14,8 @@ pub(crate) fn is_attached_already(disk: &Cid, vm: &Cid, attached_to: Option<&Cid
 }
 
 /// Returns true if the disk is still attached to this VM. Fails if it is attached to another one.
-pub(crate) fn is_still_attached(disk: &Cid, vm: &Cid, attached_to: Option<&Cid>) -> CpiResult<bool> {
-    match attached_to {
+pub(crate) fn is_still_attached(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
+    match vm_of_disk {
         Some(other) if other != vm => Err(CpiFailure::cloud(format!(
             "disk '{disk}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
         ))),
@@ -24,8 +24,8 @@ pub(crate) fn is_still_attached(disk: &Cid, vm: &Cid, attached_to: Option<&Cid>)
 }
 
 /// Fails if the disk is attached.
-pub(crate) fn check_before_delete(disk: &Cid, attached_to: Option<&Cid>) -> CpiResult<()> {
-    match attached_to {
+pub(crate) fn check_before_delete(disk: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<()> {
+    match vm_of_disk {
         Some(vm) => {
             Err(CpiFailure::cloud(format!("disk '{disk}' is attached to VM '{vm}': detach it first")))
         }
@@ -37,13 +37,13 @@ pub(crate) fn check_before_delete(disk: &Cid, attached_to: Option<&Cid>) -> CpiR
 /// size from `size` to `new_size` MiB in place.
 pub(crate) fn check_before_resize(
     disk: &Cid,
-    attached_to: Option<&Cid>,
+    vm_of_disk: Option<&Cid>,
     size: u64,
     new_size: u64,
 ) -> CpiResult<()> {
     let refuse =
         |reason: String| Err(CpiFailure::new(FailureKind::NotSupported, format!("disk '{disk}' {reason}")));
-    match attached_to {
+    match vm_of_disk {
         Some(vm) => refuse(format!("is attached to VM '{vm}': detach it to change it")),
         None if new_size < size => refuse(format!("has {size} MiB and cannot shrink to {new_size} MiB")),
         None => Ok(()),
@@ -68,8 +68,8 @@ mod tests {
         check_before_delete(&disk, Some(&vm)).unwrap_err();
         check_before_delete(&disk, None).unwrap();
         check_before_resize(&disk, None, 4, 4).unwrap();
-        for (attached_to, new_size) in [(Some(&vm), 5), (None, 3)] {
-            let failure = check_before_resize(&disk, attached_to, 4, new_size).unwrap_err();
+        for (vm_of_disk, new_size) in [(Some(&vm), 5), (None, 3)] {
+            let failure = check_before_resize(&disk, vm_of_disk, 4, new_size).unwrap_err();
             assert_eq!(failure.kind, FailureKind::NotSupported);
         }
     }

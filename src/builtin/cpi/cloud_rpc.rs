@@ -66,11 +66,11 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     /// Returns true if a disk on record has its data.
     fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
     /// Returns the VM that a disk is attached to. The caller holds the disk.
-    fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
+    fn vm_of_disk(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
     /// Returns the VM from which the disk must be detached before it can be deleted. Must not fail for a disk
     /// whose data is lost, because that disk must be deletable.
     fn vm_that_blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
-        Self::attached_to(cloud, disk)
+        Self::vm_of_disk(cloud, disk)
     }
     /// `resize_disk`, and `update_disk` with cloud properties.
     fn update_disk(
@@ -278,7 +278,7 @@ fn lock_pair<C: CloudMethods>(
 ) -> CpiResult<DiskAndVm> {
     // Locks are taken in the order VM, disk.
     let (vm_lock, disk_lock) = (cloud.lock_existing(&vm)?, cloud.lock_existing(&disk)?);
-    let is_attached = check_attachment(&disk, &vm, C::attached_to(cloud, &disk)?.as_ref())?;
+    let is_attached = check_attachment(&disk, &vm, C::vm_of_disk(cloud, &disk)?.as_ref())?;
     Ok(DiskAndVm { disk, disk_lock, vm, vm_lock, is_attached })
 }
 

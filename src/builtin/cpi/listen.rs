@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use super::agent::AgentConfig;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
-use net::listener::{self, ANOTHER_ADDRESS};
+use net::listener::{self, OTHER_ADDRESS_HINT};
 
 impl AgentConfig {
     /// Returns the addresses on which the agent will listen: those of the host in the URL.
@@ -41,7 +41,7 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
                     owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
                 return Err(creation_error(format!(
                     "the agent's port is in use: {owner} listens on {address}. Stop it, or \
-                     {ANOTHER_ADDRESS}"
+                     {OTHER_ADDRESS_HINT}"
                 )));
             }
             Err(error) if Some(address) == addresses.last() => {

@@ -16,7 +16,7 @@ use ironic::{Collection, IronicError, ListOptions, Microversion, Patch};
 const MAX_ALLOCATION_ATTEMPTS: u32 = 3;
 /// The timeout of one attempt. Ironic decides from its database alone.
 const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(30);
-const UNDECIDED: &str = "Ironic has not decided about the allocation after 30 s";
+const UNDECIDED_MESSAGE: &str = "Ironic has not decided about the allocation after 30 s";
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// The number of nodes that an error lists.
 const MAX_LISTED_NODES: usize = 5;
@@ -62,7 +62,7 @@ pub(super) fn claim(
         return Err(no_node_error(call, class, &capabilities)?);
     }
     if call.ironic.version() < Microversion::ALLOCATIONS {
-        return match claim_by_hand(call, cid, &candidates, &traits)? {
+        return match claim_without_allocation(call, cid, &candidates, &traits)? {
             Some(node) => Ok(node),
             None => Err(no_node_error(call, class, &capabilities)?),
         };
@@ -80,7 +80,7 @@ pub(super) fn claim(
             // This is an internal error of Ironic, such as a busy database. There may be a free node.
             Err(reason)
                 if attempts < MAX_ALLOCATION_ATTEMPTS
-                    && (reason.contains("Unexpected exception") || reason == UNDECIDED) =>
+                    && (reason.contains("Unexpected exception") || reason == UNDECIDED_MESSAGE) =>
             {
                 call.log(format_args!("the allocation failed, retrying: {reason}"));
                 call.ironic.delete(Collection::Allocations, cid)?;
@@ -153,7 +153,7 @@ fn allocate(call: &IronicCall, cid: &str, allocation: JsonObject) -> CpiResult<R
             "active" => return Ok(Ok(text(&allocation, "node_uuid").to_owned())),
             "error" => return Ok(Err(text(&allocation, "last_error").to_owned())),
             // A conductor that fails to write its decision does not repeat it.
-            _ if start.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED.to_owned())),
+            _ if start.elapsed() > ALLOCATION_TIMEOUT => return Ok(Err(UNDECIDED_MESSAGE.to_owned())),
             _ => std::thread::sleep(POLL_PAUSE),
         }
     }
@@ -161,7 +161,7 @@ fn allocate(call: &IronicCall, cid: &str, allocation: JsonObject) -> CpiResult<R
 
 /// Claims a node without an allocation: sets `instance_uuid`, which Ironic rejects if the node already has
 /// one.
-fn claim_by_hand(
+fn claim_without_allocation(
     call: &IronicCall,
     cid: &str,
     candidates: &[String],

@@ -84,7 +84,7 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
             targets.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is reserved for the volume that the machine boots from.
         let index = (1..).find(|index| !boot_indexes.contains(index)).unwrap_or(1);
-        let result = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, (&export, &login));
+        let result = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, &export, &login);
         if let Err(failure) = result {
             call.storage.unexport(disk)?;
             return Err(failure);

@@ -149,7 +149,8 @@ impl Node {
         volume: &VolumeName,
         kind: VolumeKind,
         boot_index: u64,
-        (export, login): (&Export, &Login),
+        export: &Export,
+        login: &Login,
     ) -> CpiResult<()> {
         let target = json!({
             "node_uuid": self.uuid,

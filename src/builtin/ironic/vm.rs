@@ -158,7 +158,7 @@ fn deploy_vm(call: &mut IronicCall, cid: &str, arguments: IronicVmArguments) -> 
         let login = Login::new(volume)?;
         let export = call.storage.export(volume, &initiators, &login)?;
         firmware_bytes += export.firmware_bytes(&login);
-        node.add_target(&call.ironic, volume, kind, index, (&export, &login))?;
+        node.add_target(&call.ironic, volume, kind, index, &export, &login)?;
     }
 
     if firmware_bytes > FIRMWARE_ROOM_BYTES && node.capability("boot_mode") != Some("uefi") {

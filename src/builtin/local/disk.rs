@@ -92,7 +92,7 @@ pub(super) fn update(
 ) -> CpiResult<()> {
     let lock = cloud.lock_existing(cid)?;
     let mut record: DiskRecord = records::read(&lock, cid)?;
-    attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
+    attachment::check_before_resize(cid, vm_of_disk(cloud, cid)?.as_ref(), record.size, size)?;
     record.size = size;
     if let Some(cloud_properties) = cloud_properties {
         record.cloud_properties = cloud_properties;
@@ -150,7 +150,7 @@ pub(super) fn return_disk(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
 pub(super) fn data_path(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
-    Ok(match attached_to(cloud, cid)? {
+    Ok(match vm_of_disk(cloud, cid)? {
         Some(vm) => vm::device_path(&cloud.path(&vm), cid),
         None => lock.path.join(DATA),
     })
@@ -165,7 +165,7 @@ enum DiskData {
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
-pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+pub(super) fn vm_of_disk(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     match find_data(cloud, cid)? {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),

@@ -65,8 +65,8 @@ impl CloudMethods for LocalCall<'_, '_> {
         disk::has_data(cloud, disk)
     }
 
-    fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
-        disk::attached_to(cloud, disk)
+    fn vm_of_disk(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
+        disk::vm_of_disk(cloud, disk)
     }
 
     fn vm_that_blocks_deletion(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {

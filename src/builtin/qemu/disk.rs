@@ -99,7 +99,7 @@ pub(super) fn update(
         }
         None => check_size("resize_disk", size)?,
     }
-    attachment::check_before_resize(cid, attached_to(cloud, cid)?.as_ref(), record.size, size)?;
+    attachment::check_before_resize(cid, vm_of_disk(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
         QemuImg::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
         record.size = size;
@@ -152,7 +152,7 @@ pub(super) fn attached_disks(vm_directory: &Path) -> CpiResult<Vec<Cid>> {
 }
 
 /// Returns the VM that the disk is attached to. The caller must hold the disk.
-pub(super) fn attached_to(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
+pub(super) fn vm_of_disk(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     for vm in cloud.list(ObjectKind::Vm)? {
         let path = device_path(&cloud.path(&vm), cid);
         match fs::symlink_metadata(&path) {

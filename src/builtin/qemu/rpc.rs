@@ -73,8 +73,8 @@ impl CloudMethods for QemuCall<'_, '_> {
         Ok(disk::has_image(&cloud.path(disk)))
     }
 
-    fn attached_to(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
-        disk::attached_to(cloud, disk)
+    fn vm_of_disk(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>> {
+        disk::vm_of_disk(cloud, disk)
     }
 
     fn update_disk(

@@ -30,7 +30,7 @@ pub(super) fn create(
 ) -> CpiResult<Value> {
     let (vm_lock, disk_lock, qemu_img) = (|| {
         // Locks are taken in the order VM, disk.
-        let vm = disk::attached_to(cloud, disk)?;
+        let vm = disk::vm_of_disk(cloud, disk)?;
         let vm_lock = vm.map(|vm| cloud.lock_existing(&vm)).transpose()?;
         Ok((vm_lock, cloud.lock_existing(disk)?, QemuImg::new(&call.programs())?))
     })()

@@ -68,7 +68,7 @@ impl CallArgs {
         let arguments: Vec<Value> = words
             .into_iter()
             .enumerate()
-            .map(|(position, word)| conformance::plain_or_json(&method, position, &word))
+            .map(|(position, word)| conformance::parse_argument(&method, position, &word))
             .collect();
         let prepared_cpi = self.source.open(session, manifest.as_ref(), false, None)?;
         let versions = match method == Method::Info.name() {

@@ -117,7 +117,7 @@ impl JunitFile {
         check_directory(parent(path), "--junit")?;
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| {
-            Error::input(format!("writing '{}'", path.display()), error).with_owner_hint(path, "--junit FILE")
+            Error::input(format!("writing '{}'", path.display()), error).with_path_hint(path, "--junit FILE")
         })?;
         Ok(JunitFile { path: path.to_owned(), file })
     }

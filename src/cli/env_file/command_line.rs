@@ -36,7 +36,7 @@ pub(in crate::cli) enum Remark {
 
 /// Parses the arguments, which begin with the program's name. `grammar` is the grammar for these words.
 pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -> CommandLine {
-    match attempt(grammar, args) {
+    match parse_with_env_file(grammar, args) {
         Ok(command_line) => command_line,
         Err(error) => CommandLine::Refused(error),
     }
@@ -45,7 +45,7 @@ pub(in crate::cli) fn parse_command_line(grammar: &Command, args: &[OsString]) -
 /// Parses the command line twice: first with placeholders for what an env file can supply, to find that file,
 /// then with its values as defaults. If the operator's own words are wrong, the error is that of the plain
 /// grammar.
-fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
+fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Error> {
     let first_matches = match with_placeholder_defaults(grammar.clone()).try_get_matches_from(args) {
         Ok(matches) => matches,
         // The lenient grammar would show a default for the manifest.
@@ -61,47 +61,47 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
-    let refuse = |error: Error| -> Result<CommandLine, clap::Error> {
+    let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first_matches)?), error))
     };
     // `alternative` is the end of a hint.
-    let refuse_unnamed = |error: clap::Error, alternative: &str| match unnamed_error(&error) {
+    let unusable_if_unnamed = |error: clap::Error, alternative: &str| match unnamed_error(&error) {
         Some((error, word)) => {
             let ellipsis = if args.len() > path.len() + 1 { " …" } else { "" };
             let line = format!("monopile {} {word}{ellipsis}", path.join(" "));
-            refuse(error.with_hint(format!("name it: `{line}`{alternative}")))
+            unusable(error.with_hint(format!("name it: `{line}`{alternative}")))
         }
         None => Err(error),
     };
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
-            (Some(error), _) => refuse(error),
+            (Some(error), _) => unusable(error),
             (None, Ok(cli)) => Ok(CommandLine::Understood(cli, words, Vec::new())),
-            (None, Err(error)) => refuse_unnamed(error, ""),
+            (None, Err(error)) => unusable_if_unnamed(error, ""),
         };
     }
     let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
     let is_named = option_path.is_some();
-    let refuse_file = |error: Error| match is_named {
-        true => refuse(error),
-        false => refuse(error.with_hint("to ignore the env file: `monopile SAME-COMMAND --no-env-file`")),
+    let unusable_file = |error: Error| match is_named {
+        true => unusable(error),
+        false => unusable(error.with_hint("to ignore the env file: `monopile SAME-COMMAND --no-env-file`")),
     };
     let (file, remark) = match find_env_file(matches, option_path, &ask) {
         Ok(file_and_remark) => file_and_remark,
-        Err(error) => return refuse_file(error),
+        Err(error) => return unusable_file(error),
     };
     let remarks: Vec<Remark> = remark.into_iter().collect();
     if let Some(error) = lone_store_error(&path, matches, file.as_ref()) {
-        return refuse(error);
+        return unusable(error);
     }
     let Some(file) = file else {
         return match (parse_strictly(), remarks.first()) {
             (Ok(cli), _) => Ok(CommandLine::Understood(cli, words, remarks)),
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
-                refuse_unnamed(error, &format!("; {}", clean_line(text)))
+                unusable_if_unnamed(error, &format!("; {}", clean_line(text)))
             }
             (Err(error), None) => {
-                refuse_unnamed(error, ", or in an env file .monopile.yml, here or in a directory above")
+                unusable_if_unnamed(error, ", or in an env file .monopile.yml, here or in a directory above")
             }
         };
     };
@@ -115,12 +115,12 @@ fn attempt(grammar: &Command, args: &[OsString]) -> Result<CommandLine, clap::Er
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), words, remarks))
         }
         Err(error) => match file_error(&file, &error) {
-            Some(error) => refuse_file(error),
+            Some(error) => unusable_file(error),
             None => {
                 let is_store = missing_words(&error).any(|name| name == "<STORE>");
                 let key = if is_store { "vars_store" } else { "manifest" };
                 let text = format!(", or add `{key}` to the env file '{}'", file.path.display());
-                refuse_unnamed(error, &clean_line(&text))
+                unusable_if_unnamed(error, &clean_line(&text))
             }
         },
     }

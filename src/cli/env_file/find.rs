@@ -53,18 +53,18 @@ pub(super) fn find() -> Result<SearchResult> {
     let working_directory = paths::working_directory()?;
     for (level, directory) in working_directory.ancestors().enumerate() {
         let path = directory.join(FILE_NAME);
-        let link = match path.symlink_metadata() {
-            Ok(link) => link,
+        let entry_metadata = match path.symlink_metadata() {
+            Ok(entry_metadata) => entry_metadata,
             Err(error) if is_absent(&error) => continue,
             Err(error) => return Err(Error::io(format!("checking '{}'", path.display()), error)),
         };
         let display_path = if level == 0 { PathBuf::from(FILE_NAME) } else { path.clone() };
-        if !is_ours(&link) {
+        if !is_ours(&entry_metadata) {
             return Ok(SearchResult::Foreign(display_path));
         }
         let read_error = |error| {
             Error::io(format!("reading env file '{}'", display_path.display()), error)
-                .with_owner_hint(&display_path, "")
+                .with_path_hint(&display_path, "")
         };
         let file = match input::open(&path) {
             Ok(file) => file,

@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn every_key_is_documented_and_every_option_exists() {
         let page = include_str!("../../../docs/env-file.md");
-        let grammar = crate::cli::command();
+        let grammar = crate::cli::grammar();
         for (key, ..) in OPTIONS {
             assert!(has_option(&grammar, &option_name(key)), "no command has an option for {key}");
         }

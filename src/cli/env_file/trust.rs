@@ -42,7 +42,7 @@ pub(super) fn trust(file: &EnvFile) -> Result<()> {
     }
     let marker = trust_marker(file)?;
     let write_error = |error| {
-        Error::io(format!("writing '{}'", marker.display()), error).with_owner_hint(&marker, "XDG_STATE_HOME")
+        Error::io(format!("writing '{}'", marker.display()), error).with_path_hint(&marker, "XDG_STATE_HOME")
     };
     create_private_directory(base::files::directory::parent(&marker)).map_err(write_error)?;
     let path = file.real_path.as_os_str().as_encoded_bytes();

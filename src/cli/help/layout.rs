@@ -114,7 +114,7 @@ pub(super) fn short_help(command: &Command) -> String {
     for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
         let mut rows: Vec<Row> = arguments.into_iter().filter(is_shown).map(short_row).collect();
         if title == UNTITLED[1] {
-            rows.push(help_option(SEE_LONG));
+            rows.push(help_option(HELP_OPTION_HELP));
         }
         titled_rows.push((title, rows));
     }
@@ -156,7 +156,7 @@ pub(super) fn long_help(command: &Command) -> String {
 pub(super) fn short_options(program: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
     let mut rows: Vec<Row> = program.get_arguments().filter(is_shown).map(short_row).collect();
-    rows.push(help_option(SEE_LONG));
+    rows.push(help_option(HELP_OPTION_HELP));
     table_section(UNTITLED[1], &rows, longest(&rows))
 }
 
@@ -202,7 +202,7 @@ fn short_row(arg: &Arg) -> Row {
 }
 
 /// The description of the option for help in `-h`.
-const SEE_LONG: &str = "Print help (see more with '--help')";
+const HELP_OPTION_HELP: &str = "Print help (see more with '--help')";
 
 /// Returns the option for help with its description for `--help`.
 fn long_help_option() -> String {
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn env_file_makes_the_manifest_optional() {
-        let grammar = crate::cli::command();
+        let grammar = crate::cli::grammar();
         let usage = |name: &str| grammar.find_subcommand(name).unwrap().clone().render_usage().to_string();
         assert!(usage("create-env").contains("[MANIFEST]"), "{}", usage("create-env"));
         // Another word must follow.

@@ -207,8 +207,8 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
 
 /// The help of arguments that several commands share, where it differs: command, id of the argument, text.
 const OWN_TEXTS: [(&str, &str, &str); 12] = [
-    ("attach-disk", "cpi", DISK_OF_CPI),
-    ("take-snapshot", "cpi", DISK_OF_CPI),
+    ("attach-disk", "cpi", DISK_OF_CPI_HELP),
+    ("take-snapshot", "cpi", DISK_OF_CPI_HELP),
     ("delete-vm", "cid", "CID of the VM"),
     ("delete-vm", "cpi", "Delete the VM of this CPI, if several have the same CID; '' is the default CPI"),
     ("delete-disk", "cid", "CID of the disk"),
@@ -223,27 +223,28 @@ const OWN_TEXTS: [(&str, &str, &str); 12] = [
         "cpi",
         "Delete the snapshot of this CPI, if several have the same CID; '' is the default CPI",
     ),
-    ("interpolate", "vars_store", INTERPOLATED_VARS_STORE),
-    ("status", "cpi_timeout", READING_CPI_TIMEOUT),
-    ("cpi list", "cpi_timeout", READING_CPI_TIMEOUT),
-    ("cpis", "cpi_timeout", READING_CPI_TIMEOUT),
+    ("interpolate", "vars_store", INTERPOLATED_VARS_STORE_HELP),
+    ("status", "cpi_timeout", READING_CPI_TIMEOUT_HELP),
+    ("cpi list", "cpi_timeout", READING_CPI_TIMEOUT_HELP),
+    ("cpis", "cpi_timeout", READING_CPI_TIMEOUT_HELP),
 ];
 
 /// The help of `--cpi` for commands that use a disk.
-const DISK_OF_CPI: &str = "Use the disk of this CPI, if several have the same CID; '' is the default CPI";
+const DISK_OF_CPI_HELP: &str =
+    "Use the disk of this CPI, if several have the same CID; '' is the default CPI";
 
 /// The help of `--cpi-timeout` for commands whose calls change nothing: no later run waits for such a call.
-const READING_CPI_TIMEOUT: &str = "Stop waiting for a CPI call after this time [default: no limit]";
+const READING_CPI_TIMEOUT_HELP: &str = "Stop waiting for a CPI call after this time [default: no limit]";
 
 /// The help of `--vars-store` for commands that generate no variables.
-const READ_VARS_STORE: &str = "\
+const READ_VARS_STORE_HELP: &str = "\
 Load variables from this vars store
 
 Pass the file that create-env keeps: it holds the credentials of the environment. This command does not \
 change it. Without this option, bosh-vars.yml is used, next to the state of bosh.yml.";
 
 /// The help of `--vars-store` for interpolate, which has no default vars store.
-const INTERPOLATED_VARS_STORE: &str = "\
+const INTERPOLATED_VARS_STORE_HELP: &str = "\
 Load variables from a YAML file, and save generated ones there
 
 Generates the variables that the manifest declares and that have no value yet, as create-env does. Without \
@@ -296,7 +297,7 @@ fn description_with_aliases(description: &str, aliases: &[&str]) -> String {
 
 /// Returns the part of `monopile -h` after the commands.
 pub(super) fn short_overview(grammar: &Command) -> String {
-    format!("{}\n\n{}\n\n{DOCUMENTATION}", layout::short_options(grammar), first_steps())
+    format!("{}\n\n{}\n\n{DOCUMENTATION_NOTE}", layout::short_options(grammar), first_steps())
 }
 
 /// The first commands to try.
@@ -319,7 +320,10 @@ pub(super) fn overview(grammar: &Command) -> String {
     let options = layout::long_options(grammar);
     let exit_codes = exit_codes(&exit_code::TABLE);
     let (steps, pages) = (first_steps(), page_list("Pages of the book, with `monopile help PAGE`"));
-    format!("{options}\n\n{exit_codes}\n\n{steps}\n\n{COMMAND_HELP}\n\n{pages}\n\n{DURATIONS}\n\n{MAN_PAGES}")
+    format!(
+        "{options}\n\n{exit_codes}\n\n{steps}\n\n{COMMAND_HELP_NOTE}\n\n{pages}\n\n{DURATIONS_NOTE}\n\n\
+         {MAN_PAGES_NOTE}"
+    )
 }
 
 /// Lists the pages of the book.
@@ -330,10 +334,10 @@ fn page_list(title: &str) -> String {
 }
 
 /// The last line of the help of the program.
-const MAN_PAGES: &str = "Man pages, once installed (`monopile help install`): `man monopile`, …";
+const MAN_PAGES_NOTE: &str = "Man pages, once installed (`monopile help install`): `man monopile`, …";
 
 /// The sentence that leads to the help of a command.
-const COMMAND_HELP: &str = "`monopile help COMMAND` explains a command.";
+const COMMAND_HELP_NOTE: &str = "`monopile help COMMAND` explains a command.";
 
 /// Returns the help of `monopile help`.
 fn help_of_help() -> String {
@@ -404,7 +408,7 @@ fn no_page_error(word: &str, grammar: &Command) -> clap::Error {
     let hint = suggestion.unwrap_or_else(|| {
         "to list the commands: `monopile help`\n  hint: to list the pages: `monopile help help`".to_owned()
     });
-    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE_INFORMATION}");
+    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE_INFORMATION_NOTE}");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -426,16 +430,16 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
 }
 
 /// The words of clap before the option for help, which `finish` replaces.
-const MORE_INFORMATION: &str = "For more information, try '--help'.\n";
+const MORE_INFORMATION_NOTE: &str = "For more information, try '--help'.\n";
 
 /// The last paragraph of `monopile -h`.
-const DOCUMENTATION: &str = "\
+const DOCUMENTATION_NOTE: &str = "\
 `monopile help COMMAND` explains a command, `monopile help PAGE` prints a page
 of the book (tour, concepts, troubleshooting, …). `monopile help` lists all
 pages, options and exit codes.";
 
 /// The units of durations, for the help of commands that take one.
-pub const DURATIONS: &str = "\
+pub const DURATIONS_NOTE: &str = "\
 A DURATION or AGE is a number with a unit: ms, s, m, h, d or w, such as 90s, 1h30m or 7d. A DURATION \
 without a unit is in seconds.";
 
@@ -485,7 +489,7 @@ impl HelpNotes {
 
     /// Returns the text for `--help`.
     fn long(&self, takes_duration: bool) -> String {
-        let durations = takes_duration.then(|| DURATIONS.to_owned());
+        let durations = takes_duration.then(|| DURATIONS_NOTE.to_owned());
         let exit_codes = (!self.exit_codes.is_empty()).then(|| exit_codes(&self.exit_codes));
         let without_effect = self.without_effect.clone();
         let remarks = self.remarks.clone();
@@ -723,7 +727,9 @@ fn with_headings(command: Command, path: &str) -> Command {
     });
     let command =
         command.mut_args(|arg| match arg.get_id() == "vars_store" && !GENERATING_COMMANDS.contains(&path) {
-            true => arg.help(READ_VARS_STORE.lines().next().unwrap_or_default()).long_help(READ_VARS_STORE),
+            true => arg
+                .help(READ_VARS_STORE_HELP.lines().next().unwrap_or_default())
+                .long_help(READ_VARS_STORE_HELP),
             false => arg,
         });
     command.mut_args(|arg| {

@@ -41,7 +41,7 @@ pub(super) struct BackupArgs {
 }
 
 /// The line below the list of versions.
-const RESTORE: &str = "\nTo restore one: `monopile state backup MANIFEST --restore VERSION`\n";
+const RESTORE_NOTE: &str = "\nTo restore one: `monopile state backup MANIFEST --restore VERSION`\n";
 
 impl BackupArgs {
     pub(super) fn lists(&self) -> bool {
@@ -57,7 +57,7 @@ impl BackupArgs {
                 false => {
                     let mut text = versions_table(&rows, &session.layout());
                     if !rows.is_empty() && !session.layout().is_for_programs() {
-                        text.push_str(&session.complete_commands(RESTORE));
+                        text.push_str(&session.complete_commands(RESTORE_NOTE));
                     }
                     Ok(CommandResult::Output(text.into_bytes()))
                 }

@@ -126,7 +126,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);
         table.row(["open call".to_owned(), String::new(), String::new(), details]);
     }
-    let deploy_status = match (overview.is_deployed, overview.not_deployed_because) {
+    let deploy_status = match (overview.is_deployed, overview.undeployed_reason) {
         (true, _) => "yes".to_owned(),
         (false, Some(reason)) => format!("no: {reason}"),
         (false, None) => "no: there is no VM".to_owned(),

@@ -56,13 +56,13 @@ impl LeftoverLog {
         };
         create_private_directory(directory).map_err(write_error)?;
         let mut earlier_leftovers = Leftovers::default();
-        let mut read = Vec::new();
+        let mut ended_logs = Vec::new();
         for entry in fs::read_dir(directory).map_err(write_error)? {
             let path = entry.map_err(write_error)?.path();
             let Ok(file) = File::open(&path).map(UnlockOnDrop::from) else { continue };
             // A running check holds the lock of its leftover log.
             if file.try_lock().is_ok() && take_over(&file, cpi, &mut earlier_leftovers) {
-                read.push((path, file));
+                ended_logs.push((path, file));
             }
         }
         let path = directory.join(format!("{}.jsonl", uuid::Uuid::new_v4()));
@@ -74,7 +74,7 @@ impl LeftoverLog {
         for resource in &earlier_leftovers.resources {
             leftover_log.record_resource(resource)?;
         }
-        for (path, _locked) in read {
+        for (path, _locked) in ended_logs {
             fs::remove_file(path).map_err(write_error)?;
         }
         Ok((leftover_log, earlier_leftovers))

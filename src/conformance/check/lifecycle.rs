@@ -19,7 +19,8 @@ const GROWTH_MIB: u64 = 1024;
 /// contract that the CPI or the operator excludes is reported as skipped.
 pub(super) fn check(run: &mut Run<'_>) {
     let api_version = run.api_version();
-    let real = run.settings.stemcell.as_ref().map_or(HIGHEST_API_VERSION, |stemcell| stemcell.api_version);
+    let stemcell_version =
+        run.settings.stemcell.as_ref().map_or(HIGHEST_API_VERSION, |stemcell| stemcell.api_version);
     run.group = "stemcell".to_owned();
     run.versions = Versions { api: Some(api_version), stemcell: None };
     let stemcell = create_stemcell(run, api_version);
@@ -27,7 +28,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         run.group = format!("contract {contract}");
         // With an old stemcell, contract v1 applies even to a CPI of version 2.
         let version = match contract {
-            Contract::V2 => real.max(2),
+            Contract::V2 => stemcell_version.max(2),
             Contract::V1 => 1,
         };
         run.versions = Versions { api: Some(api_version), stemcell: Some(version) };
@@ -48,7 +49,7 @@ pub(super) fn check(run: &mut Run<'_>) {
         }
     }
     run.group = "stemcell".to_owned();
-    run.versions = Versions { api: Some(api_version), stemcell: Some(real) };
+    run.versions = Versions { api: Some(api_version), stemcell: Some(stemcell_version) };
     if let Some(stemcell) = &stemcell {
         run.check("delete_stemcell", |check| check.delete(stemcell));
         missing_resources::check_deleted_stemcell(run, stemcell);
@@ -94,8 +95,8 @@ struct LifecycleCheck<'r, 'a> {
     lost_in: Option<String>,
 }
 
-const NO_VM: &str = "there is no VM";
-const NO_DISK: &str = "there is no disk";
+const NO_VM_REASON: &str = "there is no VM";
+const NO_DISK_REASON: &str = "there is no disk";
 
 impl<'a> LifecycleCheck<'_, 'a> {
     fn run(mut self) {
@@ -116,7 +117,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         if let Some(vm) = &vm {
             missing_resources::check_deleted_vm(self.run, vm, disk.as_ref());
         }
-        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK, |check, disk| check.delete(disk));
+        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK_REASON, |check, disk| check.delete(disk));
     }
 
     /// Runs a check that is skipped after the VM was lost. If it uses the VM and the CPI refuses a call in
@@ -176,8 +177,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
             check.call_or_stop(Method::CreateVm, &arguments).map(drop)
         });
         let vm = resources.into_iter().next_back();
-        self.run.check_or_skip("has_vm", vm.as_ref(), NO_VM, |check, vm| expect_existence(check, vm, true));
-        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM, |check, vm| {
+        self.run.check_or_skip("has_vm", vm.as_ref(), NO_VM_REASON, |check, vm| {
+            expect_existence(check, vm, true)
+        });
+        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM_REASON, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
                 check.call_or_stop(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
@@ -192,7 +195,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             .run
             .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
         let disk = resources.into_iter().next_back();
-        self.run.check_or_skip("has_disk", disk.as_ref(), NO_DISK, |check, disk| {
+        self.run.check_or_skip("has_disk", disk.as_ref(), NO_DISK_REASON, |check, disk| {
             expect_existence(check, disk, true)
         });
         disk
@@ -203,11 +206,11 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first_hint = None;
-        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             first_hint = Some(check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
-        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 AnswerBody::Result(result) => {
                     let answer = check.parse_answer(Method::AttachDisk, &result)?;
@@ -232,15 +235,21 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             Ok(())
         });
-        self.check_vm("get_disks", vm, vm_and_disk, NO_VM, |check, (vm, disk)| {
+        self.check_vm("get_disks", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             expect_attached_disks(check, vm, &[&disk.cid])
         });
-        self.check_vm("set_disk_metadata", vm, vm_and_disk.map(|(_, disk)| disk), NO_DISK, |check, disk| {
-            for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
-                check.call_or_stop(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
-            }
-            Ok(())
-        });
+        self.check_vm(
+            "set_disk_metadata",
+            vm,
+            vm_and_disk.map(|(_, disk)| disk),
+            NO_DISK_REASON,
+            |check, disk| {
+                for metadata in [json!({"director": "monopile", "attached_at": "now"}), json!({"a": "b"})] {
+                    check.call_or_stop(Method::SetDiskMetadata, &[json!(disk.cid), metadata])?;
+                }
+                Ok(())
+            },
+        );
     }
 
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
@@ -251,17 +260,17 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 let metadata = json!({"deployment": "monopile-cpi-check"});
                 check.call_or_stop(Method::SnapshotDisk, &[json!(disk.cid), metadata]).map(drop)
             }
-            None => Err(CheckStop::Skipped(NO_DISK.to_owned())),
+            None => Err(CheckStop::Skipped(NO_DISK_REASON.to_owned())),
         });
         let snapshot = resources.into_iter().next_back();
-        let none = "there is no snapshot";
-        self.run.check_or_skip("delete_snapshot", snapshot.as_ref(), none, |check, snapshot| {
+        let skip_reason = "there is no snapshot";
+        self.run.check_or_skip("delete_snapshot", snapshot.as_ref(), skip_reason, |check, snapshot| {
             check.delete(snapshot)
         });
     }
 
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
-        self.check_vm("reboot_vm", vm, vm, NO_VM, |check, vm| {
+        self.check_vm("reboot_vm", vm, vm, NO_VM_REASON, |check, vm| {
             check.call_or_stop(Method::RebootVm, &[json!(vm.cid)])?;
             match check.ask_presence(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
@@ -269,7 +278,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
         });
         if self.contract == Contract::V1 {
-            self.check_vm("configure_networks", vm, vm, NO_VM, |check, vm| {
+            self.check_vm("configure_networks", vm, vm, NO_VM_REASON, |check, vm| {
                 let networks = json!(check.settings().networks);
                 check.call_or_stop(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
             });
@@ -279,14 +288,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn detach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
-        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
+        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
             check.call_or_stop(Method::DetachDisk, &arguments(vm_and_disk))?;
             match expect_attached_disks(check, &vm_and_disk.0, &[]) {
                 Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
-        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM, |check, vm_and_disk| {
+        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
             match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 AnswerBody::Result(_) => Ok(()),
                 AnswerBody::Error(error_answer)
@@ -311,9 +320,9 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
             check.call_or_stop(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
         };
-        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK, resize);
+        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK_REASON, resize);
         // A caller that got no answer repeats the call.
-        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK, |check, disk| {
+        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK_REASON, |check, disk| {
             check.expect_beyond_contract();
             resize(check, disk)
         });
@@ -322,7 +331,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             if let Some(lost_vm_reason) = lost_vm_reason {
                 return Err(CheckStop::Skipped(lost_vm_reason));
             }
-            let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK.to_owned())) };
+            let Some(disk) = &disk else { return Err(CheckStop::Skipped(NO_DISK_REASON.to_owned())) };
             let properties = json!(check.settings().disk_cloud_properties);
             let answer = check.call_or_stop(
                 Method::UpdateDisk,
@@ -362,31 +371,41 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 distinct_disks.push(disk);
             }
         }
-        let each = |resources: &[CreatedResource]| {
+        let cid_arguments = |resources: &[CreatedResource]| {
             resources.iter().map(|resource| vec![json!(resource.cid)]).collect::<Vec<_>>()
         };
-        let none = "there are no disks";
+        let no_disks_reason = "there are no disks";
         let any_disks = Some(distinct_disks.as_slice()).filter(|disks| !disks.is_empty());
-        run.check_or_skip(&format!("{count} has_disk at once"), any_disks, none, |check, disks| {
-            check.expect_beyond_contract();
-            expect_all_exist(check, Method::HasDisk, &each(disks))
-        });
+        run.check_or_skip(
+            &format!("{count} has_disk at once"),
+            any_disks,
+            no_disks_reason,
+            |check, disks| {
+                check.expect_beyond_contract();
+                expect_all_exist(check, Method::HasDisk, &cid_arguments(disks))
+            },
+        );
         let (existing_vm, no_vm_reason) =
-            (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM));
+            (vm.filter(|_| lost_vm_reason.is_none()), lost_vm_reason.as_deref().unwrap_or(NO_VM_REASON));
         run.check_or_skip(&format!("{count} has_vm at once"), existing_vm, no_vm_reason, |check, vm| {
             check.expect_beyond_contract();
             expect_all_exist(check, Method::HasVm, &vec![vec![json!(vm.cid)]; count])
         });
-        run.check_or_skip(&format!("{count} delete_disk at once"), any_disks, none, |check, disks| {
-            check.require_method(Method::DeleteDisk)?;
-            check.expect_beyond_contract();
-            let answers = check.call_in_parallel(Method::DeleteDisk, &each(disks))?;
-            for (answer, disk) in answers.into_iter().zip(disks) {
-                expect_success(check, Method::DeleteDisk, answer)?;
-                check.remove_if_gone(disk)?;
-            }
-            Ok(())
-        });
+        run.check_or_skip(
+            &format!("{count} delete_disk at once"),
+            any_disks,
+            no_disks_reason,
+            |check, disks| {
+                check.require_method(Method::DeleteDisk)?;
+                check.expect_beyond_contract();
+                let answers = check.call_in_parallel(Method::DeleteDisk, &cid_arguments(disks))?;
+                for (answer, disk) in answers.into_iter().zip(disks) {
+                    expect_success(check, Method::DeleteDisk, answer)?;
+                    check.remove_if_gone(disk)?;
+                }
+                Ok(())
+            },
+        );
     }
 
     fn create_and_delete_disk(&mut self) -> Option<CreatedResource> {
@@ -402,10 +421,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
         let (_, resources) =
             self.run.check_with_resources("create_disk without a VM", |check| create_disk(check, None));
-        let spare = resources.into_iter().next_back()?;
+        let deleted_disk = resources.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
-        self.run.check("delete_disk that was never attached", |check| check.delete(&spare))?;
-        Some(spare)
+        self.run.check("delete_disk that was never attached", |check| check.delete(&deleted_disk))?;
+        Some(deleted_disk)
     }
 
     /// Deletes the VM with its disk attached, which is the usual case. The disk must survive.
@@ -414,7 +433,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm: Option<&CreatedResource>,
         vm_and_disk: Option<&(CreatedResource, CreatedResource)>,
     ) {
-        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM, |check, vm| {
+        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM_REASON, |check, vm| {
             if let Some((vm, disk)) = vm_and_disk {
                 check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }

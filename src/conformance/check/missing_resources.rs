@@ -15,7 +15,7 @@ use crate::conformance::raw_answer::AnswerBody;
 use engine::cpi::{CpiErrorKind, Method};
 use engine::protocol::ResourceKind;
 
-const NEVER_WAS: &str = "monopile-never-was";
+const NEVER_CREATED_CID: &str = "monopile-never-was";
 
 /// Checks methods after `delete_vm`.
 pub(super) fn check_deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Option<&CreatedResource>) {
@@ -89,7 +89,7 @@ pub(super) fn check_deleted_stemcell(run: &mut Run<'_>, stemcell: &CreatedResour
 /// Checks methods with CIDs that no CPI creates.
 pub(super) fn check_never_existing(run: &mut Run<'_>) {
     for kind in [ResourceKind::Vm, ResourceKind::Disk] {
-        let resource = CreatedResource { kind, cid: NEVER_WAS.to_owned() };
+        let resource = CreatedResource { kind, cid: NEVER_CREATED_CID.to_owned() };
         if let Some(method) = ledger::existence_method(kind) {
             run.check(&format!("{method} with an unknown CID"), |check| expect_gone(check, &resource));
         }
@@ -143,7 +143,7 @@ fn expect_success_or_not_found(
             check.add_remark("answered success");
             Ok(())
         }
-        answer => expect_type(check, method, answer, expected),
+        answer => expect_error_type(check, method, answer, expected),
     }
 }
 
@@ -155,10 +155,10 @@ fn expect_error(
 ) -> CheckOutcome {
     check.require_method(method)?;
     let answer = check.call(method, arguments)?;
-    expect_type(check, method, answer, expected)
+    expect_error_type(check, method, answer, expected)
 }
 
-fn expect_type(
+fn expect_error_type(
     check: &mut RunningCheck<'_, '_>,
     method: Method,
     answer: AnswerBody,

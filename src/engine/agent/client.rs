@@ -12,7 +12,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
 use super::answer::{parse_answer, running_task};
 use super::endpoint::{AgentEndpoint, ServerTrust};
-use super::error::{AgentError, UntrustedReason};
+use super::error::{AgentError, UntrustedCause};
 use artifact::{AgentProxy, ProxyFailure};
 use base::encoding::basic_authorization;
 use base::error::os_problem;
@@ -290,7 +290,7 @@ impl Agent {
     ) -> Result<Option<Value>, AgentError> {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut failed_polls = 0;
-        let mut heard = Instant::now();
+        let mut last_answer_at = Instant::now();
         while let Some(task) = running_task(&value).map(str::to_owned) {
             if let Some(signal) = (self.signal_check)() {
                 return Err(AgentError::interruption(signal));
@@ -306,7 +306,7 @@ impl Agent {
                 Ok(next) => {
                     value = next;
                     failed_polls = 0;
-                    heard = Instant::now();
+                    last_answer_at = Instant::now();
                 }
                 Err(AgentError::Exception { message, .. }) => {
                     return Err(AgentError::Exception { method: method.to_owned(), message });
@@ -315,7 +315,7 @@ impl Agent {
                 Err(error)
                     if error.is_transient()
                         && failed_polls < MAX_FAILED_POLLS
-                        && heard.elapsed() < self.timeouts.message =>
+                        && last_answer_at.elapsed() < self.timeouts.message =>
                 {
                     failed_polls += 1;
                 }
@@ -474,7 +474,7 @@ impl Agent {
             ureq::Error::Tls(problem) => AgentError::Untrusted {
                 address,
                 problem: problem.to_owned(),
-                cause: UntrustedReason::NoCertificate,
+                cause: UntrustedCause::NoCertificate,
             },
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
@@ -549,9 +549,9 @@ fn untrusted_error(address: String, problem: &rustls::Error) -> AgentError {
     let cause = match problem {
         rustls::Error::InvalidCertificate(
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. },
-        ) => UntrustedReason::Dates,
-        rustls::Error::InvalidCertificate(_) => UntrustedReason::Certificate,
-        _ => UntrustedReason::NoCertificate,
+        ) => UntrustedCause::Dates,
+        rustls::Error::InvalidCertificate(_) => UntrustedCause::Certificate,
+        _ => UntrustedCause::NoCertificate,
     };
     let problem = match problem {
         // Only the CA of the manifest is trusted.

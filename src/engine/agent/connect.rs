@@ -99,7 +99,8 @@ pub(crate) fn hint_for_silent_agent(state: &State) -> &'static str {
 pub(crate) fn contact(
     run: &RunContext,
     endpoint: AgentEndpoint,
-    (state, vm): (&State, &VmHandle),
+    state: &State,
+    vm: &VmHandle,
     run_credentials: &RunCredentials,
     timeout: Duration,
 ) -> Result<Agent> {

@@ -59,7 +59,7 @@ pub enum AgentError {
         /// The error of the TLS library.
         problem: String,
         /// The cause, which decides what to do about it.
-        cause: UntrustedReason,
+        cause: UntrustedCause,
     },
     /// The agent does not accept the user and password of the mbus URL.
     #[error("{address} refuses the user and password of `cloud_provider.mbus` (401)")]
@@ -104,7 +104,7 @@ pub enum AgentError {
 
 /// The reason why a server is not accepted as the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UntrustedReason {
+pub enum UntrustedCause {
     /// It presented no certificate.
     NoCertificate,
     /// Its certificate has expired, or is not valid yet.
@@ -170,7 +170,7 @@ impl AgentError {
                      and password: the new VM has those of the second",
                 );
             }
-            AgentError::Untrusted { cause: UntrustedReason::Certificate, .. } => {
+            AgentError::Untrusted { cause: UntrustedCause::Certificate, .. } => {
                 return new_vm_error(
                     "give the new VM (`env.bosh.mbus.cert` or `cloud_provider.cert`) a certificate that \
                      `cloud_provider.cert.ca` signed",
@@ -223,7 +223,7 @@ impl AgentError {
     /// expired has another cause.
     pub(super) fn is_of_other_credentials(&self) -> bool {
         let AgentError::Untrusted { cause, .. } = self else { return self.may_need_other_credentials() };
-        *cause == UntrustedReason::Certificate
+        *cause == UntrustedCause::Certificate
     }
 
     /// Returns true if the agent does not know the method.
@@ -256,7 +256,7 @@ impl From<AgentError> for Error {
                 "check that the VM is not frozen or overloaded, and that no firewall in between drops \
                  packets; then run the same command again",
             ),
-            AgentError::Untrusted { cause: UntrustedReason::Dates, .. } => {
+            AgentError::Untrusted { cause: UntrustedCause::Dates, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text)
                     .with_hint(
                         "to renew the certificate: `monopile vars check STORE` names the command; then \
@@ -267,7 +267,7 @@ impl From<AgentError> for Error {
                         base::encoding::now()
                     ))
             }
-            AgentError::Untrusted { cause: UntrustedReason::NoCertificate, .. } => {
+            AgentError::Untrusted { cause: UntrustedCause::NoCertificate, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text).with_hint(
                     "another program has this port: check the host and port in `cloud_provider.mbus`, and \
                      which program listens there",

@@ -25,7 +25,7 @@ pub use answer::{parse_answer, running_task};
 pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
 pub(crate) use connect::{connect, connect_within, contact, endpoint, hint_for_silent_agent};
 pub use endpoint::AgentEndpoint;
-pub use error::{AgentError, UntrustedReason};
+pub use error::{AgentError, UntrustedCause};
 pub(crate) use error::{PROXY_HINT, with_console};
 pub(crate) use identity::ForeignAgent;
 pub(crate) use log_archive::LogArchive;

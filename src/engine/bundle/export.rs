@@ -43,7 +43,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     let (stemcell, releases) =
         obtain::obtain_all(run, &refs, identify_by, None, parent(manifest_path), &stage)?;
     for artifact in std::iter::once(&stemcell).chain(&releases).filter(|artifact| artifact.is_downloaded) {
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         // The manifest needs a digest for every URL.
         if let Some(digest) = &artifact.expected_digest {
             bundle.add_download(digest, &artifact.source.path)?;
@@ -67,7 +67,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     for name in resolved_cpis.names() {
         add_cpi(&resolved_cpis, name, request.signing_key.is_some(), run, &mut bundle, &stage)?;
     }
-    signals::check(run)?;
+    signals::check_may_continue(run)?;
     let content = bundle.finish()?;
     stage.finish();
     Ok(content)
@@ -93,7 +93,7 @@ fn add_cpi(
     let directory = run.paths.scratch.join("bundle");
     create_private_directory(&directory)?;
     for package in packages.iter().flat_map(|installed_packages| &installed_packages.shareable) {
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         let archive = directory.join(format!("{}.tgz", package.key));
         let digest = package.pack(&archive)?;
         bundle.add_package(&package.shared_name(), &package.name, &archive, &digest)?;

@@ -15,12 +15,12 @@ use base::Result;
 pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<VerifyReport> {
     let stage = run.reporter.stage(format!("Importing '{}'", file.display()));
     let bundle = Bundle::unpack(file, &run.paths.scratch.join("bundle"), &stage)?;
-    signals::check(run)?;
+    signals::check_may_continue(run)?;
     let report = bundle.verify(keys)?;
-    signals::check(run)?;
+    signals::check_may_continue(run)?;
     bundle.import_downloads(&Cache::open(&run.paths.cache_directory)?, &report)?;
     for package in bundle.packages(keys, &report)? {
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         match package.kind {
             PackageKind::Vm => jobs::import_package(run, &package)?,
             PackageKind::Cpi => {

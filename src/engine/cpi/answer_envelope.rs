@@ -55,15 +55,15 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     }
     if bytes.trim_ascii_start().starts_with(b"[") {
         serde_json::from_slice::<IgnoredAny>(bytes)
-            .map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
+            .map_err(|error| no_answer_error(not_json_problem(method, bytes, &error)))?;
         return Err(no_answer_error(problem_with_beginning(
             method,
             bytes,
             "it is a list, not an object with `result` or `error`",
         )));
     }
-    let Envelope { result, error } =
-        serde_json::from_slice(bytes).map_err(|error| no_answer_error(not_json(method, bytes, &error)))?;
+    let Envelope { result, error } = serde_json::from_slice(bytes)
+        .map_err(|error| no_answer_error(not_json_problem(method, bytes, &error)))?;
     if result.is_none() && error.is_none() {
         return Err(no_answer_error(problem_with_beginning(
             method,
@@ -105,7 +105,7 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
     }
 }
 
-fn not_json(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
+fn not_json_problem(method: Method, bytes: &[u8], error: &serde_json::Error) -> String {
     if error.is_data() {
         return format!("it is malformed: {}", json_problem(error));
     }

@@ -64,11 +64,11 @@ impl CpiRequest {
 pub struct CallObserver<'a> {
     /// Gets each line of the CPI's log.
     pub on_log: Box<dyn FnMut(&str) + 'a>,
-    /// Returns the reason to stop waiting, if any.
-    pub stop: Box<dyn Fn() -> Option<StopCause> + 'a>,
+    /// Returns the cause to stop waiting, if any.
+    pub stop_cause: Box<dyn Fn() -> Option<StopCause> + 'a>,
 }
 
-/// The reason to stop waiting for a call.
+/// The cause to stop waiting for a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopCause {
     /// This signal arrived.
@@ -146,7 +146,7 @@ impl Cpi {
 
     /// Returns the request as the CPI reads it. `info` carries no `api_version`, because its answer reports
     /// it.
-    pub fn request(&self, request: &CpiRequest) -> Value {
+    pub fn request_document(&self, request: &CpiRequest) -> Value {
         let argument_count =
             request.method.arguments(self.api_version()).count().min(request.arguments.len());
         let envelope = RequestEnvelope {
@@ -162,7 +162,7 @@ impl Cpi {
     }
 
     /// Redacts a request for a log: the properties of the CPI config, and all arguments that are hashes.
-    fn without_secrets(&self, mut request: Value) -> Value {
+    fn redact_request(&self, mut request: Value) -> Value {
         if let Some(context) = request.get_mut("context").and_then(Value::as_object_mut) {
             for (key, value) in context {
                 if !OWN_CONTEXT.contains(&key.as_str()) {
@@ -187,16 +187,21 @@ impl Cpi {
         observer: &mut CallObserver<'_>,
     ) -> Result<Answer, CpiError> {
         let (method, request_id) = (request.method, &request.request_id);
-        let document = self.request(request);
-        tracing::debug!("External CPI request: {}", self.without_secrets(document.clone()));
+        let document = self.request_document(request);
+        tracing::debug!("External CPI request: {}", self.redact_request(document.clone()));
         let text = document.to_string();
         let end_path = files.end_path.clone();
-        match self.settings.executable.run(text.as_bytes(), files, &mut *observer.on_log, &*observer.stop)? {
-            ProcessOutcome::Abandoned(stop) => {
-                Err(CpiError::Abandoned { method, request_id: request_id.clone(), stop })
+        match self.settings.executable.run(
+            text.as_bytes(),
+            files,
+            &mut *observer.on_log,
+            &*observer.stop_cause,
+        )? {
+            ProcessOutcome::Abandoned(cause) => {
+                Err(CpiError::Abandoned { method, request_id: request_id.clone(), cause })
             }
-            ProcessOutcome::Killed(stop) => {
-                Err(CpiError::Killed { method, request_id: request_id.clone(), stop })
+            ProcessOutcome::Killed(cause) => {
+                Err(CpiError::Killed { method, request_id: request_id.clone(), cause })
             }
             ProcessOutcome::Unreadable(error) => {
                 Err(CpiError::no_answer(method, request_id, format!("its answer cannot be read: {error}")))
@@ -275,7 +280,7 @@ mod tests {
                 vec![json!("image"), json!({}), json!({"tags": {}})],
                 Some(2),
             );
-            let request = cpi(cpi_version, cap).request(&call);
+            let request = cpi(cpi_version, cap).request_document(&call);
             assert_eq!(request["api_version"], version, "{cpi_version} {cap:?}");
             assert_eq!(request["arguments"].as_array().unwrap().len(), arguments);
             let context = json!({
@@ -294,7 +299,7 @@ mod tests {
             Some(2),
         );
         let cpi = cpi(2, None);
-        let logged_request = cpi.without_secrets(cpi.request(&call));
+        let logged_request = cpi.redact_request(cpi.request_document(&call));
         assert_eq!(logged_request["arguments"], json!([1, "<redacted>", "vm-1"]));
         let context = json!({
             "region": "<redacted>", "director_uuid": "d", "request_id": call.request_id,
@@ -306,7 +311,7 @@ mod tests {
     #[test]
     fn info_request_has_no_version_and_no_vm() {
         let call = CpiRequest::new(Method::Info, Vec::new(), None);
-        let request = cpi(2, None).request(&call);
+        let request = cpi(2, None).request_document(&call);
         assert_eq!(
             request,
             json!({
@@ -334,7 +339,7 @@ mod tests {
         let mut cpi = cpi(2, None);
         cpi.settings.scratch = directory.path().to_owned();
         let call = CpiRequest::new(Method::DeleteVm, vec![json!("")], None);
-        let mut observer = CallObserver { on_log: Box::new(|_| {}), stop: Box::new(|| None) };
+        let mut observer = CallObserver { on_log: Box::new(|_| {}), stop_cause: Box::new(|| None) };
         let error = cpi.call_unrecorded(&call, &mut observer).unwrap_err();
         assert!(matches!(error, CpiError::NotSent { .. }), "{error}");
     }

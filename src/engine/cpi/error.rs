@@ -83,21 +83,21 @@ impl CpiErrorKind {
         };
         match self {
             CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
-                format!("the VM is gone, or {OTHER_ACCOUNT}")
+                format!("the VM is gone, or {OTHER_ACCOUNT_HINT}")
             }
             CpiErrorKind::VmNotFound => {
                 format!(
-                    "the VM is gone, or {OTHER_ACCOUNT}. If the VM is gone, `monopile create-env MANIFEST` \
-                     creates a new one"
+                    "the VM is gone, or {OTHER_ACCOUNT_HINT}. If the VM is gone, `monopile create-env \
+                     MANIFEST` creates a new one"
                 )
             }
             CpiErrorKind::DiskNotFound => {
                 format!(
-                    "the disk is gone, or {OTHER_ACCOUNT}. Only if the disk is gone with its data: `monopile \
-                     cloud-check MANIFEST --resolution delete_disk_reference`"
+                    "the disk is gone, or {OTHER_ACCOUNT_HINT}. Only if the disk is gone with its data: \
+                     `monopile cloud-check MANIFEST --resolution delete_disk_reference`"
                 )
             }
-            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_ACCOUNT}"),
+            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_ACCOUNT_HINT}"),
             CpiErrorKind::DiskNotAttached => {
                 "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it, \
                  then run the same command again"
@@ -167,9 +167,9 @@ impl CpiErrorKind {
 }
 
 /// The other possible cause if a CPI does not find a resource on record: it uses another account.
-const OTHER_ACCOUNT: &str = "the CPI looks in another account, region or project than before: check the \
-                             CPI's properties first, and if they are wrong, correct them and run the same \
-                             command again";
+const OTHER_ACCOUNT_HINT: &str = "the CPI looks in another account, region or project than before: check \
+                                  the CPI's properties first, and if they are wrong, correct them and run \
+                                  the same command again";
 
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
@@ -252,7 +252,7 @@ pub enum CpiError {
         /// The request id.
         request_id: RequestId,
         /// The reason for the end of the wait.
-        stop: StopCause,
+        cause: StopCause,
     },
     /// The run killed the process of a call that has no journal, because the call took too long or a signal
     /// arrived.
@@ -263,7 +263,7 @@ pub enum CpiError {
         /// The request id.
         request_id: RequestId,
         /// The reason for the end of the wait.
-        stop: StopCause,
+        cause: StopCause,
     },
     /// A file or thread of this machine could not be used.
     #[error("{message}")]
@@ -375,7 +375,7 @@ pub(crate) fn describe_missing_interpreter(script: &Path) -> Option<String> {
 }
 
 /// Returns the message of an error that a CPI answered with, or the words for none.
-pub(crate) fn or_no_message(message: &str) -> &str {
+pub(crate) fn message_or_placeholder(message: &str) -> &str {
     match message {
         "" => "the CPI gave no message",
         message => message,
@@ -384,7 +384,7 @@ pub(crate) fn or_no_message(message: &str) -> &str {
 
 /// Joins the type and the message of an error that a CPI answered with.
 fn typed_message(error_type: &str, message: &str) -> String {
-    let message = or_no_message(message);
+    let message = message_or_placeholder(message);
     match error_type.trim() {
         "" => message.to_owned(),
         error_type if message.starts_with(error_type) => message.to_owned(),
@@ -427,15 +427,15 @@ impl From<CpiError> for Error {
                 let local_error =
                     Error::failure(message).with_source(source).with_note("the CPI was not called");
                 match path {
-                    Some(path) => local_error.with_owner_hint(&path, ""),
+                    Some(path) => local_error.with_path_hint(&path, ""),
                     None => local_error,
                 }
             }
-            CpiError::Abandoned { stop: StopCause::Signal(signal), .. } => {
+            CpiError::Abandoned { cause: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_rerun_hint(RERUN_WAITS_HINT)
             }
-            CpiError::Abandoned { stop: StopCause::Timeout(after), .. } => Error::failure(format!(
+            CpiError::Abandoned { cause: StopCause::Timeout(after), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
@@ -443,10 +443,10 @@ impl From<CpiError> for Error {
                 "{}. It waits for the same process and picks up the answer",
                 longer_wait(after)
             )),
-            CpiError::Killed { stop: StopCause::Signal(signal), .. } => {
+            CpiError::Killed { cause: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
             }
-            CpiError::Killed { stop: StopCause::Timeout(after), .. } => {
+            CpiError::Killed { cause: StopCause::Timeout(after), .. } => {
                 let timeout = base::text::duration(after);
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
                     .with_hint(longer_wait(after))

@@ -26,7 +26,8 @@ pub use client::{CallObserver, Cpi, CpiRequest, CpiSettings, StopCause, read_ans
 pub(crate) use directory::create_private_directory;
 pub use error::{CpiError, CpiErrorKind};
 pub(crate) use error::{
-    FAULTY_ANSWER_HINT, INTERPRETER_HINT, RERUN_WAITS_HINT, describe_missing_interpreter, or_no_message,
+    FAULTY_ANSWER_HINT, INTERPRETER_HINT, RERUN_WAITS_HINT, describe_missing_interpreter,
+    message_or_placeholder,
 };
 pub(crate) use log::CallLog;
 pub use methods::{Argument, ArgumentKind, Method, MethodFacts, MissingMethodConsequence, UnknownMethod};

@@ -98,23 +98,23 @@ impl Executable {
 
     /// Runs one call to its end and returns its output.
     ///
-    /// `on_log` gets the log line by line while it grows. `stop` is called regularly and returns the reason
-    /// to stop waiting, if any. The process then continues if the call is in the journal, because a later run
-    /// reads its answer; otherwise it is ended.
+    /// `on_log` gets the log line by line while it grows. `stop_cause` is called regularly and returns the
+    /// cause to stop waiting, if any. The process then continues if the call is in the journal, because a
+    /// later run reads its answer; otherwise it is ended.
     pub(super) fn run(
         &self,
         request: &[u8],
         files: OutputFiles,
         on_log: &mut dyn FnMut(&str),
-        stop: &dyn Fn() -> Option<StopCause>,
+        stop_cause: &dyn Fn() -> Option<StopCause>,
     ) -> Result<ProcessOutcome, CpiError> {
         // The thread is started first: once the process runs, no other step may fail.
-        let (hand_over, children) = mpsc::channel::<std::process::Child>();
+        let (child_sender, child_receiver) = mpsc::channel::<std::process::Child>();
         let (exit_sender, end) = mpsc::channel();
         std::thread::Builder::new()
             .name("cpi".to_owned())
             .spawn(move || {
-                if let Ok(mut child) = children.recv() {
+                if let Ok(mut child) = child_receiver.recv() {
                     let _ = exit_sender.send(child.wait());
                 }
             })
@@ -125,7 +125,7 @@ impl Executable {
             })?;
         let child = self.spawn(request, &files)?;
         let group = rustix::process::Pid::from_child(&child);
-        let _ = hand_over.send(child);
+        let _ = child_sender.send(child);
         // From now on only the child holds the lock on its answer.
         drop(files.answer);
         let mut log = CallLog::open(&files.log_path);
@@ -141,13 +141,13 @@ impl Executable {
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    if let Some(stop) = stop() {
+                    if let Some(cause) = stop_cause() {
                         if files.prepared_path.is_some() {
-                            return Ok(ProcessOutcome::Abandoned(stop));
+                            return Ok(ProcessOutcome::Abandoned(cause));
                         }
                         // The process leads a session of its own, so its group has its number.
                         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-                        return Ok(ProcessOutcome::Killed(stop));
+                        return Ok(ProcessOutcome::Killed(cause));
                     }
                 }
             }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::source::{LocatedCpi, LocationSource};
+use super::source::{LocationSource, RunnableCpi};
 use crate::cpi::install::InstalledPackages;
 use crate::cpi::{
     Answer, CallObserver, Cpi, CpiError, CpiErrorKind, CpiRequest, CpiSettings, Method, OutputFiles,
@@ -107,23 +107,23 @@ impl<'a> CpiConnection<'a> {
     pub(crate) fn open(
         run: &'a RunContext,
         name: Option<&str>,
-        (located_cpi, location): (LocatedCpi, LocationSource),
+        (runnable_cpi, location): (RunnableCpi, LocationSource),
         director_uuid: &str,
         highest_api_version: Option<u32>,
         stemcell_api_version: u32,
         stage: &Stage,
     ) -> Result<Self> {
         let settings = CpiSettings {
-            executable: located_cpi.executable,
+            executable: runnable_cpi.executable,
             director_uuid: director_uuid.to_owned(),
             scratch: run.paths.scratch.clone(),
-            context: located_cpi.context,
+            context: runnable_cpi.context,
             highest_api_version,
-            is_builtin: located_cpi.is_builtin,
+            is_builtin: runnable_cpi.is_builtin,
         };
         let mut retries = Retries::default();
         loop {
-            signals::check(run)?;
+            signals::check_may_continue(run)?;
             let result = {
                 let _calling = count_and_measure(run);
                 Cpi::connect(settings.clone(), &mut observer(run, stage, Method::Info))
@@ -140,7 +140,7 @@ impl<'a> CpiConnection<'a> {
                     Cpi::without_info(settings)
                 }
                 Err(error) => {
-                    let may_be_old = looks_unknown(&error);
+                    let may_be_old = may_be_unknown_method(&error);
                     let info_error = with_cpi_context(name, error);
                     return Err(match may_be_old {
                         true => info_error.with_hint(
@@ -155,10 +155,10 @@ impl<'a> CpiConnection<'a> {
                 run,
                 name: name.map(str::to_owned),
                 cpi,
-                release: located_cpi.release,
+                release: runnable_cpi.release,
                 stemcell_api_version,
                 location,
-                _packages: located_cpi.packages,
+                _packages: runnable_cpi.packages,
             });
         }
     }
@@ -256,7 +256,7 @@ impl<'a> CpiConnection<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         let mut retries = Retries::default();
         loop {
-            signals::check(self.run)?;
+            signals::check_may_continue(self.run)?;
             let request = self.new_request(method, arguments.clone());
             let outcome = {
                 // A signal waits for the end of a change, such as a reboot.
@@ -337,7 +337,7 @@ fn cpi_ran(error: &CpiError) -> bool {
 }
 
 /// Returns true if the error may come from a CPI that does not know the method `info`.
-fn looks_unknown(error: &CpiError) -> bool {
+fn may_be_unknown_method(error: &CpiError) -> bool {
     let (text, log_tail) = match error {
         CpiError::Answered { error_type, message, log_tail, .. } => {
             (format!("{error_type} {message}"), log_tail)
@@ -363,7 +363,7 @@ fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallOb
     let start = Instant::now();
     CallObserver {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),
-        stop: Box::new(move || {
+        stop_cause: Box::new(move || {
             let signal = match method.facts().changes_iaas {
                 true => run.signals.signal_that_ends_calls(),
                 false => run.signals.first(),

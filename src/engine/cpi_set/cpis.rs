@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::connection::CpiConnection;
-use super::source::{CpiInputs, InstalledCpi, LocatedCpi, LocationSource, ResolvedCpis};
+use super::source::{CpiInputs, LocationSource, ResolvedCpis, RunnableCpi, ShareableInstallation};
 use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
 use base::console::LastBoot;
@@ -32,8 +32,8 @@ pub(crate) struct Cpis<'a> {
     recorded_resources: Vec<Resource>,
     /// The API version of the stemcell that calls to each CPI refer to.
     stemcell_api_versions: BTreeMap<CpiName, u32>,
-    /// The CPIs that were installed, but not connected yet.
-    located_cpis: RefCell<BTreeMap<CpiName, LocatedCpi>>,
+    /// The CPIs that can be run, but were not connected yet.
+    runnable_cpis: RefCell<BTreeMap<CpiName, RunnableCpi>>,
     /// The CPIs that were asked for `info`.
     connections: RefCell<BTreeMap<CpiName, Rc<CpiConnection<'a>>>>,
 }
@@ -70,7 +70,7 @@ impl<'a> Cpis<'a> {
             director_uuid: state.director_id.clone(),
             highest_api_version,
             stemcell_api_versions,
-            located_cpis: RefCell::default(),
+            runnable_cpis: RefCell::default(),
             connections: RefCell::default(),
         })
     }
@@ -82,15 +82,15 @@ impl<'a> Cpis<'a> {
 
     /// Installs a CPI if needed, without asking it for `info`.
     pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<()> {
-        let located_cpi = self.resolved_cpis.install(name, stage)?;
-        self.located_cpis.borrow_mut().insert(name.map(str::to_owned), located_cpi);
+        let runnable_cpi = self.resolved_cpis.install(name, stage)?;
+        self.runnable_cpis.borrow_mut().insert(name.map(str::to_owned), runnable_cpi);
         Ok(())
     }
 
     /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].
-    pub(crate) fn adopt(&self, name: Option<&str>, installed_cpi: InstalledCpi) {
-        let located_cpi = self.resolved_cpis.adopt(installed_cpi);
-        self.located_cpis.borrow_mut().insert(name.map(str::to_owned), located_cpi);
+    pub(crate) fn take_installation(&self, name: Option<&str>, installation: ShareableInstallation) {
+        let runnable_cpi = self.resolved_cpis.take_installation(installation);
+        self.runnable_cpis.borrow_mut().insert(name.map(str::to_owned), runnable_cpi);
     }
 
     /// Checks this CPI and the CPIs of all resources on record like [`Self::install`], but compiles no
@@ -111,16 +111,16 @@ impl<'a> Cpis<'a> {
             return Ok(Rc::clone(connection));
         }
         self.check_location(name)?;
-        let located_cpi = self.located_cpis.borrow_mut().remove(&key);
-        let located_cpi = match located_cpi {
-            Some(located_cpi) => located_cpi,
+        let runnable_cpi = self.runnable_cpis.borrow_mut().remove(&key);
+        let runnable_cpi = match runnable_cpi {
+            Some(runnable_cpi) => runnable_cpi,
             None => self.resolved_cpis.install(name, stage)?,
         };
         let stemcell_api_version = self.stemcell_api_versions.get(&key).copied().unwrap_or(1);
         let connection = CpiConnection::open(
             self.run,
             name,
-            (located_cpi, self.resolved_cpis.location(name)?),
+            (runnable_cpi, self.resolved_cpis.location(name)?),
             &self.director_uuid,
             self.highest_api_version,
             stemcell_api_version,
@@ -203,8 +203,8 @@ impl<'a> Cpis<'a> {
 
     /// Fails if a built-in CPI uses another directory than the one with the VM and disks on record.
     fn check_location(&self, name: Option<&str>) -> Result<()> {
-        let recorded_id = self.locations.iter().find(|location| location.cpi.as_deref() == name);
-        let Some(recorded_id) = recorded_id.and_then(|location| location.id.as_deref()) else {
+        let recorded_location = self.locations.iter().find(|location| location.cpi.as_deref() == name);
+        let Some(recorded_id) = recorded_location.and_then(|location| location.id.as_deref()) else {
             return Ok(());
         };
         let location = self.resolved_cpis.location(name)?;

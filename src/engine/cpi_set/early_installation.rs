@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::source::{InstalledCpi, OwnedCpiInputs, ResolvedCpis};
+use super::source::{OwnedCpiInputs, ResolvedCpis, ShareableInstallation};
 use crate::run_context::RunContext;
 use artifact::Release;
 use base::events::Stage;
@@ -21,7 +21,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct EarlyInstallation {
     /// The signals that the installation sees. A signal to the run reaches it only through this.
     signals: SignalCounter,
-    thread: Option<JoinHandle<Result<InstalledCpi>>>,
+    thread: Option<JoinHandle<Result<ShareableInstallation>>>,
 }
 
 impl EarlyInstallation {
@@ -29,7 +29,8 @@ impl EarlyInstallation {
     pub(crate) fn begin(
         run: &RunContext,
         renderer_choice: RendererChoice,
-        (deployment, config): (&Deployment, Option<&CpiConfig>),
+        deployment: &Deployment,
+        config: Option<&CpiConfig>,
         manifest: &Path,
         releases: Vec<Release>,
         stage: &Stage,
@@ -49,9 +50,9 @@ impl EarlyInstallation {
                 releases,
             )?;
             let resolved_cpis = ResolvedCpis::find(&run, cpi_inputs.borrowed())?;
-            let installed_cpi = resolved_cpis.install_for_others(deployment.cpi(), &preparing)?;
+            let installation = resolved_cpis.install_for_others(deployment.cpi(), &preparing)?;
             preparing.finish();
-            Ok(installed_cpi)
+            Ok(installation)
         };
         let thread = thread::Builder::new()
             .spawn(install)
@@ -60,13 +61,13 @@ impl EarlyInstallation {
     }
 
     /// Waits for the end of the installation. A signal to the run ends it.
-    pub(crate) fn finish(mut self, run: &RunContext) -> Result<InstalledCpi> {
+    pub(crate) fn finish(mut self, run: &RunContext) -> Result<ShareableInstallation> {
         let Some(thread) = self.thread.take() else {
             return Err(Error::failure("the installation of the CPI was already awaited"));
         };
         while !thread.is_finished() {
             if let Some(signal) = run.signal() {
-                self.signals.count_anew_from(signal);
+                self.signals.reset_count(signal);
             }
             thread::sleep(POLL_PAUSE);
         }
@@ -77,7 +78,7 @@ impl EarlyInstallation {
 impl Drop for EarlyInstallation {
     fn drop(&mut self) {
         const SIGTERM: u8 = 15;
-        self.signals.count_anew_from(SIGTERM);
+        self.signals.reset_count(SIGTERM);
         if let Some(thread) = self.thread.take() {
             // Its error is not the reason why the run ends.
             let _ = thread.join();

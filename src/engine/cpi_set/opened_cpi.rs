@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::names;
-use super::source::{LocatedCpi, OwnedCpiInputs, ResolvedCpis};
+use super::source::{OwnedCpiInputs, ResolvedCpis, RunnableCpi};
 use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
 use crate::prepare::{self, obtain};
@@ -97,7 +97,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     };
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
     resolved_cpis.warn_about_unused_userland();
-    let LocatedCpi { executable, context, packages, .. } = resolved_cpis.install(name, &opening)?;
+    let RunnableCpi { executable, context, packages, .. } = resolved_cpis.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
             Some(CallRegistry::start(config, run.paths.scratch.join("registry.json").as_path().into())?)

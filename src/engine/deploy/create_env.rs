@@ -6,7 +6,7 @@ use super::boot;
 use super::draft_plan::{DraftPlan, find_stopped_vm, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
-use super::validate::validate;
+use super::validate::{ValidationInputs, validate};
 use crate::cpi_set::{self, EarlyInstallation, Presence, check_formats, info_stage_name};
 use crate::effects::{Executor, RunRegistry, describe_not_found};
 use crate::protocol::Contract;
@@ -44,11 +44,11 @@ pub fn create_env(
     let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {
         let manifest = &inputs.manifest;
         early_installation.get_or_init(|| {
-            let deployment_and_config = (deployment, config);
             EarlyInstallation::begin(
                 run,
                 request.renderer_choice,
-                deployment_and_config,
+                deployment,
+                config,
                 manifest,
                 releases,
                 &validating,
@@ -87,8 +87,12 @@ pub fn create_env(
     let (mut deploy_run, cpis) = validate(
         run,
         request,
-        (prepared_deployment, &draft.endpoint),
-        (&artifacts, &renderer),
+        ValidationInputs {
+            prepared_deployment,
+            endpoint: &draft.endpoint,
+            artifacts: &artifacts,
+            renderer: &renderer,
+        },
         store.state(),
         &validating,
     )?;
@@ -100,7 +104,7 @@ pub fn create_env(
     // Before the CPI is compiled, which takes minutes.
     prepared_deployment.check_untracked(run, &inputs)?;
     match early_installation {
-        Some(installation) => cpis.adopt(cpi, installation?.finish(run)?),
+        Some(installation) => cpis.take_installation(cpi, installation?.finish(run)?),
         None => cpis.install(cpi, &validating)?,
     }
     validating.finish();
@@ -110,7 +114,7 @@ pub fn create_env(
     if saved_plan.is_none() {
         confirm_plan(run, &draft, store.state())?;
     }
-    signals::check(run)?;
+    signals::check_may_continue(run)?;
 
     let connecting = run.reporter.stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;

@@ -50,7 +50,7 @@ impl<'a> DeletionRun<'a> {
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();
         for (index, planned_step) in plan.steps.iter().enumerate() {
-            signals::check(self.run)?;
+            signals::check_may_continue(self.run)?;
             self.run.reporter.emit(step_started_event(plan, index, planned_step, &instance));
             failures.extend(self.take_step(
                 &planned_step.step,

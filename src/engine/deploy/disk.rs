@@ -96,10 +96,18 @@ fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) 
     }
 }
 
-/// Attaches a disk to the VM and has the agent mount it. The timeout limits the wait for the agent. Calls
-/// `on_attached` when the attachment is on record.
+/// The settings of an attachment.
+pub(crate) struct AttachSettings<'a> {
+    /// The deployment, which the metadata of the disk name.
+    pub(crate) deployment: &'a Deployment,
+    /// The timeout of the wait for the agent.
+    pub(crate) timeout: Duration,
+}
+
+/// Attaches a disk to the VM and has the agent mount it. Calls `on_attached` when the attachment is on
+/// record.
 pub(crate) fn attach(
-    (deployment, timeout): (&Deployment, Duration),
+    settings: &AttachSettings<'_>,
     executor: &mut Executor<'_>,
     agent: &Agent,
     disk: &DiskHandle,
@@ -113,9 +121,9 @@ pub(crate) fn attach(
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&attaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     on_attached();
-    let metadata = vm::disk_metadata(deployment);
+    let metadata = vm::disk_metadata(settings.deployment);
     executor.set_disk_metadata(&attaching, disk, metadata)?;
-    wait_for_agent(timeout, executor, agent, &attaching)?;
+    wait_for_agent(settings.timeout, executor, agent, &attaching)?;
     mount(executor, agent, disk)?;
     attaching.finish();
     Ok(())

@@ -45,7 +45,7 @@ pub(super) fn check(
     match endpoint.handshake_error(&certificate.pem, now) {
         None => Ok(()),
         Some(handshake_error) => {
-            Err(rejection_error(&handshake_error, certificate, endpoint, (deployment, state), now))
+            Err(rejection_error(&handshake_error, certificate, endpoint, deployment, state, now))
         }
     }
 }
@@ -56,7 +56,8 @@ fn rejection_error(
     handshake_error: &rustls::Error,
     certificate: &MbusCertificate,
     endpoint: &AgentEndpoint,
-    (deployment, state): (&Deployment, &State),
+    deployment: &Deployment,
+    state: &State,
     now: UnixTime,
 ) -> Error {
     let property = &certificate.property;
@@ -91,7 +92,7 @@ fn rejection_error(
                 .with_hint("`cloud_provider.cert` and `env.bosh.mbus.cert` must be the same variable")
         }
         CertificateError::NotValidForName => {
-            other_host_error(certificate_error, endpoint, (deployment, state), "", certificate)
+            other_host_error(certificate_error, endpoint, deployment, state, "", certificate)
         }
         CertificateError::NotValidForNameContext { presented: host_names, .. } => {
             let names_note = match host_names.as_slice() {
@@ -101,7 +102,7 @@ fn rejection_error(
                     names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")
                 ),
             };
-            other_host_error(certificate_error, endpoint, (deployment, state), &names_note, certificate)
+            other_host_error(certificate_error, endpoint, deployment, state, &names_note, certificate)
         }
         _ => {
             let error = certificate_error("is refused").with_source(tls_problem(handshake_error));
@@ -143,12 +144,13 @@ fn plain(name: &str) -> &str {
 }
 
 /// The first hint if the state or the certificate is of another address than the manifest.
-const CHECK_STATE: &str = "check --state and --vars-store: they may be of another environment";
+const CHECK_STATE_HINT: &str = "check --state and --vars-store: they may be of another environment";
 
 fn other_host_error(
     certificate_error: impl Fn(&str) -> Error,
     endpoint: &AgentEndpoint,
-    (deployment, state): (&Deployment, &State),
+    deployment: &Deployment,
+    state: &State,
     names_note: &str,
     certificate: &MbusCertificate,
 ) -> Error {
@@ -160,7 +162,7 @@ fn other_host_error(
     }
     let other_address = OtherAddress::find(endpoint, state);
     let error = match &other_address {
-        Some(other) => other.explain(error.with_hint(CHECK_STATE)),
+        Some(other) => other.explain(error.with_hint(CHECK_STATE_HINT)),
         None => error,
     };
     let networks = deployment.vm.networks.values();
@@ -187,7 +189,7 @@ fn other_host_error(
     }
     let error = match other_address {
         // This run may have generated the certificate, but then as the variable is declared.
-        None if state.vm_cid().is_some() || certificate.declares_host => error.with_hint(CHECK_STATE),
+        None if state.vm_cid().is_some() || certificate.declares_host => error.with_hint(CHECK_STATE_HINT),
         _ => error,
     };
     error.with_hint(match certificate.declares_host {

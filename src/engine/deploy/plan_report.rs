@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::{DraftPlan, find_stopped_vm, keep_applied_jobs};
 use super::request::CreateEnvRequest;
-use super::validate::validate;
+use super::validate::{ValidationInputs, validate};
 use crate::effects::{Effect, how_to_forget};
 use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
@@ -171,9 +171,13 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     if !draft.has_nothing_to_do() {
         let artifacts = draft.prepared_deployment.open(run, &validating)?;
         let renderer = templates::create_run_renderer(run, request.renderer_choice)?;
-        let environment = (&draft.prepared_deployment, &draft.endpoint);
-        let (mut deploy_run, cpis) =
-            validate(run, request, environment, (&artifacts, &renderer), &state, &validating)?;
+        let validation_inputs = ValidationInputs {
+            prepared_deployment: &draft.prepared_deployment,
+            endpoint: &draft.endpoint,
+            artifacts: &artifacts,
+            renderer: &renderer,
+        };
+        let (mut deploy_run, cpis) = validate(run, request, validation_inputs, &state, &validating)?;
         let agent_state = draft.agent_state.as_ref();
         keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
         cpis.check(draft.prepared_deployment.deployment.cpi(), &state, &validating)?;
@@ -249,8 +253,8 @@ impl PlanReport {
             },
             unchecked_reason: draft.prepared_deployment.unchecked_reason.clone(),
             packages,
-            duration_ms: plan.usual_duration(durations).map(milliseconds),
-            downtime_ms: plan.downtime(durations).map(milliseconds),
+            duration_ms: plan.usual_duration(durations).map(to_milliseconds),
+            downtime_ms: plan.downtime(durations).map(to_milliseconds),
             agent_trouble: draft
                 .unusable_agent
                 .as_ref()
@@ -330,10 +334,11 @@ impl PlanReport {
         lines.extend(self.describe_changed_credentials());
         lines.extend(self.unchecked_reason.clone());
         if let Some(packages) = &self.packages {
-            let PackageCounts { to_compile, in_cache, precompiled } = packages;
-            let mut parts = vec![format!("{to_compile} to compile"), format!("{in_cache} from the cache")];
-            if *precompiled > 0 {
-                parts.push(format!("{precompiled} compiled in their release"));
+            let PackageCounts { to_compile_count, cached_count, precompiled_count } = packages;
+            let mut parts =
+                vec![format!("{to_compile_count} to compile"), format!("{cached_count} from the cache")];
+            if *precompiled_count > 0 {
+                parts.push(format!("{precompiled_count} compiled in their release"));
             }
             lines.push(format!("Packages: {}", parts.join(", ")));
         }
@@ -541,7 +546,7 @@ fn describe_deletions(plan: &Plan, state: &State) -> Vec<String> {
     plan.steps.iter().filter_map(resource).collect()
 }
 
-fn milliseconds(duration: Duration) -> u64 {
+fn to_milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -64,7 +64,7 @@ impl ReachableEnvironment {
         validating.finish();
 
         let timeout = if was_booted { timeout.max(boot::TIMEOUT) } else { timeout };
-        let agent = contact(run, endpoint, (state, &vm), &(&manifest).into(), timeout)
+        let agent = contact(run, endpoint, state, &vm, &(&manifest).into(), timeout)
             .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })

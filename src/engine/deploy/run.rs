@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::deletion_run::{DeletionRun, step_started_event};
+use super::disk::{self, AttachSettings};
 use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT};
 use super::snapshot::{self, SnapshotPolicy};
 use super::step_timer::StepTimer;
-use super::{disk, vm};
+use super::vm;
 use crate::agent::{Agent, AgentEndpoint, StopReason};
 use crate::effects::Executor;
 use crate::jobs::render::{self, RenderedJobs};
@@ -32,7 +33,7 @@ pub(super) struct DeployRun<'a> {
     /// The boot timeout of a new VM.
     pub(super) boot_timeout: Duration,
     /// True for `--update-strategy in-place`.
-    keeps_vm: bool,
+    must_keep_vm: bool,
     /// The agent, the registry and the options of the steps that stop and delete.
     pub(super) deletion_run: DeletionRun<'a>,
     /// The cloud properties of a new VM.
@@ -57,7 +58,7 @@ impl<'a> DeployRun<'a> {
         let packages =
             Packages::collect(&prepared_deployment.deployment, &artifacts.releases, &artifacts.stemcell)?;
         let boot_timeout = request.boot_timeout;
-        let keeps_vm = request.strategy == UpdateStrategy::InPlace;
+        let must_keep_vm = request.strategy == UpdateStrategy::InPlace;
         let (snapshot, rendered_jobs, step_timer) = (request.snapshot, None, StepTimer::default());
         Ok(DeployRun {
             run,
@@ -65,7 +66,7 @@ impl<'a> DeployRun<'a> {
             artifacts,
             renderer,
             packages,
-            keeps_vm,
+            must_keep_vm,
             boot_timeout,
             deletion_run,
             vm_cloud_properties: Map::new(),
@@ -131,7 +132,7 @@ impl<'a> DeployRun<'a> {
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned_step) = plan.steps.get(index).cloned() {
-            signals::check(self.run)?;
+            signals::check_may_continue(self.run)?;
             self.run.reporter.emit(step_started_event(&plan, index, &planned_step, &instance));
             self.step_timer.begin(&planned_step.step);
             let reason = planned_step.reason.as_str();
@@ -175,9 +176,12 @@ impl<'a> DeployRun<'a> {
                         DiskRef::Existing(disk) => updated_disk.as_ref().unwrap_or(disk),
                         DiskRef::New => created_disk(new_disk.as_ref())?,
                     };
-                    let attachment = (&self.prepared_deployment.deployment, self.boot_timeout);
+                    let attach_settings = AttachSettings {
+                        deployment: &self.prepared_deployment.deployment,
+                        timeout: self.boot_timeout,
+                    };
                     let on_attached = || self.run.reporter.emit(Event::StepApplied);
-                    disk::attach(attachment, executor, &agent, disk, reason, &deploying, &on_attached)?;
+                    disk::attach(&attach_settings, executor, &agent, disk, reason, &deploying, &on_attached)?;
                 }
                 Step::MigrateDisk => {
                     disk::migrate(executor, &agent, created_disk(new_disk.as_ref())?, &deploying)?;
@@ -222,7 +226,7 @@ impl<'a> DeployRun<'a> {
         let networks = self.instance(agent).resolve_networks(executor.state())?;
         let rendered_jobs = self.take_rendered_jobs(executor.state(), &networks, stage)?;
         self.instance(agent).deploy(&rendered_jobs, &networks, stage)?;
-        self.step_timer.add_move_downtime();
+        self.step_timer.add_downtime_by_new_vm();
         executor.commit(self.deployed_change())
     }
 
@@ -241,7 +245,7 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::UpdateFailed)?;
         }
         let downtime = update_result?;
-        self.step_timer.add_downtime(downtime);
+        self.step_timer.add_downtime_in_place(downtime);
         executor.commit(self.deployed_change())
     }
 
@@ -273,7 +277,7 @@ impl<'a> DeployRun<'a> {
             deployment: &self.prepared_deployment.deployment,
             packages: &self.packages,
             drain_timeout: self.deletion_run.stop_options.drain_timeout(),
-            keeps_vm: self.keeps_vm,
+            must_keep_vm: self.must_keep_vm,
         }
     }
 

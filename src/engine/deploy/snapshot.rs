@@ -31,7 +31,7 @@ impl SnapshotPolicy {
     }
 
     /// Returns the time until which a snapshot taken now is kept, if it is limited.
-    fn keep_until(self) -> Option<String> {
+    fn end_time(self) -> Option<String> {
         let SnapshotPolicy::KeepFor(time) = self else { return None };
         let end_time = OffsetDateTime::now_utc().checked_add(time.try_into().ok()?)?;
         Some(base::encoding::rfc3339(end_time))
@@ -73,7 +73,7 @@ pub(crate) fn effect(
         cpi: disk.cpi.clone(),
         disk: disk.cid.clone(),
         created_at: base::encoding::now(),
-        keep_until: policy.keep_until(),
+        keep_until: policy.end_time(),
         unknown_keys: Map::new(),
     };
     (Effect::SnapshotDisk { record }, vec![json!(disk.cid), metadata(state, deployment)])

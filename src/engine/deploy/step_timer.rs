@@ -28,12 +28,12 @@ impl StepTimer {
     }
 
     /// Records the downtime of jobs that run again on the same VM.
-    pub(super) fn add_downtime(&mut self, downtime: Duration) {
+    pub(super) fn add_downtime_in_place(&mut self, downtime: Duration) {
         self.durations.insert(DOWNTIME_IN_PLACE, downtime);
     }
 
     /// Records the downtime of jobs that now run on a new VM.
-    pub(super) fn add_move_downtime(&mut self) {
+    pub(super) fn add_downtime_by_new_vm(&mut self) {
         if let Some(stop_began) = self.stop_began {
             self.durations.insert(DOWNTIME_BY_NEW_VM, stop_began.elapsed());
         }

@@ -12,16 +12,25 @@ use base::Result;
 use base::events::Stage;
 use erb::Renderer;
 
+/// The inputs that have to fit together.
+pub(super) struct ValidationInputs<'a, 'e> {
+    pub(super) prepared_deployment: &'a PreparedDeployment,
+    /// The address and the credentials of the agent.
+    pub(super) endpoint: &'e AgentEndpoint,
+    pub(super) artifacts: &'a OpenedArtifacts,
+    pub(super) renderer: &'a dyn Renderer,
+}
+
 /// Checks that releases, stemcell, templates and the CPI config fit together. Returns the run that takes the
 /// steps, and its CPIs, which are not installed yet.
 pub(super) fn validate<'a>(
     run: &'a RunContext,
     request: &CreateEnvRequest,
-    (prepared_deployment, endpoint): (&'a PreparedDeployment, &AgentEndpoint),
-    (artifacts, renderer): (&'a OpenedArtifacts, &'a dyn Renderer),
+    inputs: ValidationInputs<'a, '_>,
     state: &State,
     stage: &Stage,
 ) -> Result<(DeployRun<'a>, Cpis<'a>)> {
+    let ValidationInputs { prepared_deployment, endpoint, artifacts, renderer } = inputs;
     for warning in unknown_properties(&prepared_deployment.deployment, &artifacts.releases)? {
         run.reporter.warn(warning);
     }

@@ -4,7 +4,7 @@ use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
 use crate::protocol::ResourceKind;
-use crate::state::{ANOTHER_KIND, DiskHandle, DiskRecord, Resource, State, VmHandle};
+use crate::state::{DiskHandle, DiskRecord, OTHER_KIND_PROPERTY, Resource, State, VmHandle};
 use base::events::Stage;
 use base::text::shell_word;
 use base::{Error, Result};
@@ -44,11 +44,11 @@ impl Contradiction {
     pub(crate) fn check(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
         match Self::detect(executor, agent, vm, stage)? {
             None => Ok(()),
-            Some(contradiction) => Err(contradiction.presence_error()),
+            Some(contradiction) => Err(contradiction.contradiction_error()),
         }
     }
 
-    fn presence_error(&self) -> Error {
+    fn contradiction_error(&self) -> Error {
         Error::failure(format!("{}; the VM stays on record", self.description))
             .with_note(probable_cause(&self.changed_properties, ResourceKind::Vm))
             .with_hints(self.hints())
@@ -81,7 +81,8 @@ pub(crate) fn describe_denied_mount(disk: &DiskHandle) -> String {
 }
 
 /// The note if a CPI finds the VM, and denies a disk that is mounted on it.
-pub(crate) const DENIED_MOUNT: &str = "the CPI finds the VM, but not its disk: its `has_disk` may be wrong";
+pub(crate) const DENIED_MOUNT_NOTE: &str =
+    "the CPI finds the VM, but not its disk: its `has_disk` may be wrong";
 
 /// Returns the hint for a disk that is mounted on a VM which the same CPI finds.
 pub(crate) fn hint_for_denied_mount(disk: &DiskHandle) -> String {
@@ -126,7 +127,7 @@ pub(crate) fn probable_cause_of_denial(
 pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
     match changed_properties {
         [] => "the CPI probably looks in the wrong place".to_owned(),
-        [property] if property == ANOTHER_KIND => {
+        [property] if property == OTHER_KIND_PROPERTY => {
             format!("the {kind} was created by another kind of CPI than that of the manifest")
         }
         changed_properties => format!(

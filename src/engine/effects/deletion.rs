@@ -24,7 +24,7 @@ use super::failed_call::forget_command_of;
 use crate::cpi::{self, CpiError, CpiErrorKind};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
-use crate::state::{ANOTHER_KIND, Change, Resource, UndeletedResource};
+use crate::state::{Change, OTHER_KIND_PROPERTY, Resource, UndeletedResource};
 use base::events::Stage;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -223,7 +223,7 @@ impl Deletion<'_> {
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_note(probable_cause(changed_properties, resource.kind()))
             .with_hint(match changed_properties {
-                [property] if property == ANOTHER_KIND => {
+                [property] if property == OTHER_KIND_PROPERTY => {
                     format!("pass the manifest with which the {} was created", resource.kind())
                 }
                 _ => executor.cpis().check_hint(resource.cpi()),

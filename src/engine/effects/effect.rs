@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cpi::{Answer, CpiError, CreatedVm, Method, or_no_message};
+use crate::cpi::{Answer, CpiError, CreatedVm, Method, message_or_placeholder};
 use crate::protocol::{ResourceKind, Unnamed, VmCid};
 use crate::state::{
     Change, DiskHandle, DiskRecord, RenamedDisk, Resource, SnapshotHandle, SnapshotRecord, StemcellHandle,
@@ -220,7 +220,7 @@ impl Effect {
             cpi: self.cpi().map(str::to_owned),
             agent_id,
             description: self.possible_creation(),
-            cpi_message: redact(or_no_message(message)),
+            cpi_message: redact(message_or_placeholder(message)),
             called_at: base::encoding::now(),
             unknown_keys: Map::new(),
         })

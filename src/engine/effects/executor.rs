@@ -104,7 +104,7 @@ impl<'a> Executor<'a> {
         arguments: Vec<Value>,
     ) -> Result<Answer> {
         self.attempt(effect.cpi(), stage, reason, effect, &arguments)?
-            .map_err(|error| failed_call::call_error(self.run, self.state(), (effect, &arguments), error))
+            .map_err(|error| failed_call::call_error(self.run, self.state(), effect, &arguments, error))
     }
 
     /// Like [`Self::perform`], but returns the error of a CPI that does not implement the method, or does not
@@ -118,7 +118,7 @@ impl<'a> Executor<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         match self.attempt(effect.cpi(), stage, reason, effect, &arguments)? {
             Err(error) if !failed_call::declines(&error) => {
-                Err(failed_call::call_error(self.run, self.state(), (effect, &arguments), error))
+                Err(failed_call::call_error(self.run, self.state(), effect, &arguments, error))
             }
             answer => Ok(answer),
         }
@@ -147,7 +147,7 @@ impl<'a> Executor<'a> {
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| {
-                    failed_call::call_error(run, lock_store(&store).state(), (effect, arguments), error)
+                    failed_call::call_error(run, lock_store(&store).state(), effect, arguments, error)
                 })
             });
             if outcome.is_ok() {
@@ -268,7 +268,7 @@ fn announce_and_make(
 ) -> Result<Result<Answer, CpiError>> {
     let EffectCall { stage, reason, effect, arguments, registry } = effect_call;
     let cpi = connection.name();
-    signals::check(run).map_err(|error| match error.kind() {
+    signals::check_may_continue(run).map_err(|error| match error.kind() {
         ErrorKind::Interrupted(_) => {
             Error::new(error.kind(), format!("interrupted before the CPI's `{}` was called", effect.method()))
         }

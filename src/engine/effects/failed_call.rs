@@ -79,7 +79,8 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
 pub(super) fn call_error(
     run: &RunContext,
     state: &State,
-    (effect, arguments): (&Effect, &[Value]),
+    effect: &Effect,
+    arguments: &[Value],
     error: CpiError,
 ) -> Error {
     let missing_stemcell =

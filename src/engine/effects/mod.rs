@@ -14,7 +14,7 @@ mod open_call_errors;
 mod run_registry;
 
 pub(crate) use contradiction::{
-    Contradiction, DENIED_MOUNT, describe_denied, describe_denied_mount, describe_not_found,
+    Contradiction, DENIED_MOUNT_NOTE, describe_denied, describe_denied_mount, describe_not_found,
     hint_for_denied_mount, probable_cause, probable_cause_of_denial,
 };
 pub(crate) use effect::Effect;

@@ -54,7 +54,11 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
     let mut use_line = |line: &[u8]| {
         print(&printable_line(run, line));
         line_count += 1;
-        if line_count.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) { signals::check(run) } else { Ok(()) }
+        if line_count.is_multiple_of(LINES_BETWEEN_SIGNAL_CHECKS) {
+            signals::check_may_continue(run)
+        } else {
+            Ok(())
+        }
     };
     let mut splitter = LineSplitter::default();
     if request.follow {

@@ -136,7 +136,7 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Resu
     archive.check()?;
     let save_error = |error| {
         Error::io(format!("saving the logs as '{}'", target.display()), error)
-            .with_owner_hint(target, "--out FILE or --dir DIR")
+            .with_path_hint(target, "--out FILE or --dir DIR")
     };
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = tempfile::Builder::new().prefix(".logs-").tempfile_in(parent).map_err(save_error)?;
@@ -276,7 +276,7 @@ impl<'p> BlockPrinter<'p> {
                 }
             }
         });
-        signals::check(run)
+        signals::check_may_continue(run)
     }
 }
 

@@ -23,7 +23,7 @@ pub use gateway::{Gateway, SshRoute};
 pub use logs::{LogOrigin, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};
 pub use status::{
-    AgentAnswers, AgentStatus, CertificateStatus, CpiStatus, DiskStatus, NetworkStatus, PresenceStatus,
+    AgentReply, AgentStatus, CertificateStatus, CpiStatus, DiskStatus, NetworkStatus, PresenceStatus,
     ProcessStatus, Status, StatusCollector, StatusRequest, StatusSources, VmStatus,
 };
 
@@ -77,7 +77,7 @@ fn reach(
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let agent =
-        contact(run, endpoint.clone(), (&state, &vm), &(&manifest).into(), timeout).map_err(|error| {
+        contact(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout).map_err(|error| {
             boot::explain_if_off(explain(error, &manifest), boot::off_error, run, inputs, &manifest, &state)
         })?;
     Ok(ReachedVm { endpoint, agent })

@@ -203,7 +203,7 @@ impl VmSession {
         // User names on other operating systems have this maximum length.
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         let mut session = VmSession {
             user: user.clone(),
             address: reached_vm.endpoint.host().to_owned(),
@@ -304,7 +304,7 @@ const NOT_CONNECTED: u8 = 255;
 
 /// Runs the program in this terminal and waits for it.
 fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
-    signals::check(run)?;
+    signals::check_may_continue(run)?;
     let mut child = Command::new(program).arg("-F").arg(config).args(arguments).spawn().map_err(|error| {
         Error::io(format!("running '{program}'"), error)
             .with_hint("install an OpenSSH client, or add its directory to PATH")

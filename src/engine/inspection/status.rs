@@ -14,7 +14,7 @@ use crate::agent::{
 };
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
-    DENIED_MOUNT, describe_denied, describe_denied_mount, describe_not_found, hint_for_denied_mount,
+    DENIED_MOUNT_NOTE, describe_denied, describe_denied_mount, describe_not_found, hint_for_denied_mount,
     probable_cause, probable_cause_of_denial,
 };
 use crate::history::{RecordedRun, RunOutcome, RunRecord};
@@ -167,7 +167,7 @@ pub struct VmStatus {
 /// The result of asking the agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AgentAnswers {
+pub enum AgentReply {
     /// It answers.
     Yes,
     /// It does not answer.
@@ -187,7 +187,7 @@ pub struct AgentStatus {
     /// The scheme, host and port.
     pub address: Option<String>,
     /// The result of asking the agent.
-    pub answers: AgentAnswers,
+    pub answers: AgentReply,
     /// The reason why it does not answer.
     pub problem: Option<String>,
     /// True if nothing came from it; false if it refuses or cannot be trusted.
@@ -376,7 +376,7 @@ impl StatusCollector<'_> {
         let record = record_commands::show(&self.sources.run.paths.state)?;
         let state = State::read(&self.sources.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted_disks) = self.ask_agent(&state, reporter)?;
-        let has_answered = agent.answers == AgentAnswers::Yes;
+        let has_answered = agent.answers == AgentReply::Yes;
         self.ask_cpis(&state, has_answered, reporter)?;
         let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
@@ -469,7 +469,7 @@ impl StatusCollector<'_> {
         let mut agent_status = AgentStatus {
             id: expected_id.clone(),
             address: self.sources.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
-            answers: AgentAnswers::NotAsked,
+            answers: AgentReply::NotAsked,
             problem: None,
             is_silent: false,
             is_proxy_failure: false,
@@ -492,13 +492,13 @@ impl StatusCollector<'_> {
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
-                agent_status.answers = AgentAnswers::Foreign;
+                agent_status.answers = AgentReply::Foreign;
                 agent_status.problem = Some(format!("another VM answers at this address: {other}"));
                 return Ok((agent_status, Value::Null, None));
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => {
-                agent_status.answers = AgentAnswers::No;
+                agent_status.answers = AgentReply::No;
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.is_of_this_run();
                 let other_credentials =
@@ -510,7 +510,7 @@ impl StatusCollector<'_> {
                 return Ok((agent_status, Value::Null, None));
             }
         };
-        agent_status.answers = AgentAnswers::Yes;
+        agent_status.answers = AgentReply::Yes;
         agent_status.id = agent_status
             .id
             .or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
@@ -675,7 +675,7 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
 }
 
 /// Describes how to keep a disk that is not on record.
-pub(super) fn keep_untracked(cid: &DiskCid) -> String {
+pub(super) fn untracked_disk_hint(cid: &DiskCid) -> String {
     format!("if it has the jobs' data, record it: `monopile attach-disk MANIFEST {cid}`")
 }
 
@@ -704,11 +704,13 @@ impl Status {
     }
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed anything since.
-    pub fn stopped_by(&self) -> Option<&RecordedRun> {
+    pub fn stopping_run(&self) -> Option<&RecordedRun> {
         let is_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
-        let newest = self.last_change.as_ref()?;
-        (is_stopped && newest.outcome == RunOutcome::Succeeded && newest.record.command == "stop-env")
-            .then_some(newest)
+        let newest_change = self.last_change.as_ref()?;
+        (is_stopped
+            && newest_change.outcome == RunOutcome::Succeeded
+            && newest_change.record.command == "stop-env")
+            .then_some(newest_change)
     }
 
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
@@ -721,22 +723,22 @@ impl Status {
             )));
         }
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
-        let newest = self.last_change.as_ref();
-        let newest = newest
+        let newest_change = self.last_change.as_ref();
+        let newest_change = newest_change
             .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.is_deployed);
         let (command, outcome) =
-            match newest.map_or("create-env", |recorded_run| recorded_run.record.command.as_str()) {
+            match newest_change.map_or("create-env", |recorded_run| recorded_run.record.command.as_str()) {
                 "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
                 "delete-env" => ("delete-env", ", it finishes the deletion"),
                 other => (other, ""),
             };
-        let waits = if command == "delete-env" { command } else { "create-env" };
-        if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waits) {
+        let waiting_command = if command == "delete-env" { command } else { "create-env" };
+        if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waiting_command) {
             return Some(UnfinishedRun::continues(hint));
         }
         let advice = format!("run `monopile {command} MANIFEST` again{outcome}");
         let needs_agent = outcome.is_empty();
-        match newest.map(|recorded_run| recorded_run.outcome) {
+        match newest_change.map(|recorded_run| recorded_run.outcome) {
             Some(RunOutcome::Failed) => {
                 // A deletion needs neither the agent nor the jobs.
                 let would_fail = command != "delete-env" && self.record.open_calls.is_empty();
@@ -772,9 +774,9 @@ impl Status {
         let drift_error = |text: String| Error::new(ErrorKind::Drift, text);
         let unfinished = self.unfinished();
         // Without its VM, disk or agent, a run that needs them would only fail again.
-        let independent = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
+        let independent_run = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
         let next_hint = |usual_hint: &str| {
-            independent.map_or(usual_hint, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
+            independent_run.map_or(usual_hint, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
         };
         let Some(vm) = &self.vm else {
             let in_progress = self
@@ -792,11 +794,11 @@ impl Status {
                 .with_hints(self.check_hint.as_slice())
                 .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`")
         };
-        let answering = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentAnswers::Yes);
+        let answering_address = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentReply::Yes);
         // A VM may answer for a while during its deletion.
         if vm.exists == PresenceStatus::No
             && self.run_in_progress().is_none()
-            && let Some(address) = answering
+            && let Some(address) = answering_address
         {
             return Some(contradiction_error(describe_denied(&vm.handle, address), ResourceKind::Vm));
         }
@@ -810,7 +812,7 @@ impl Status {
         if vm.exists == PresenceStatus::No {
             let error = not_found_error(vm.handle.clone().into());
             // A new VM could not have the address.
-            if self.agent.answers == AgentAnswers::Foreign
+            if self.agent.answers == AgentReply::Foreign
                 && let (Some(address), Some(problem)) = (&self.agent.address, &self.agent.problem)
             {
                 return Some(error.with_note(format!("{address}: {problem}")).with_hint(
@@ -827,7 +829,7 @@ impl Status {
             return Some(match disk.is_mounted {
                 Some(true) if vm.exists == PresenceStatus::Yes => {
                     drift_error(describe_denied_mount(&disk.handle))
-                        .with_note(DENIED_MOUNT)
+                        .with_note(DENIED_MOUNT_NOTE)
                         .with_hint(hint_for_denied_mount(&disk.handle))
                 }
                 Some(true) => contradiction_error(describe_denied_mount(&disk.handle), ResourceKind::Disk),
@@ -835,16 +837,16 @@ impl Status {
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             });
         }
-        if vm.is_stopped && self.agent.answers == AgentAnswers::No && self.run_in_progress().is_none() {
+        if vm.is_stopped && self.agent.answers == AgentReply::No && self.run_in_progress().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(
                 error.with_hint(next_hint("to start it and its jobs: `monopile start-env MANIFEST`")),
             );
         }
         match self.agent.answers {
-            AgentAnswers::Yes => {}
-            AgentAnswers::NotAsked => return None,
-            AgentAnswers::No | AgentAnswers::Foreign => {
+            AgentReply::Yes => {}
+            AgentReply::NotAsked => return None,
+            AgentReply::No | AgentReply::Foreign => {
                 let problem = self.agent.problem.clone().unwrap_or_default();
                 let failure = match &self.agent {
                     AgentStatus { is_proxy_failure: true, .. } => "cannot be asked",
@@ -857,7 +859,7 @@ impl Status {
                     Some(boot) if self.agent.is_silent => with_console(error, &vm.handle, boot),
                     _ => error,
                 };
-                return Some(match independent {
+                return Some(match independent_run {
                     _ if self.agent.is_proxy_failure => error.with_hint(PROXY_HINT),
                     _ if let Some(other) = &self.agent.other_address => other.explain(error),
                     Some(unfinished_run)
@@ -885,33 +887,34 @@ impl Status {
         }
         if let Some(cid) = self.untracked_disks.first() {
             return Some(
-                drift_error(format!("disk '{cid}' is mounted on the VM, but not on record"))
-                    .with_hint(format!("the next create-env would leave it behind; {}", keep_untracked(cid))),
+                drift_error(format!("disk '{cid}' is mounted on the VM, but not on record")).with_hint(
+                    format!("the next create-env would leave it behind; {}", untracked_disk_hint(cid)),
+                ),
             );
         }
-        let jobs = self.job_state.as_deref().unwrap_or("running");
+        let job_state = self.job_state.as_deref().unwrap_or("running");
         if let Some(recorded_run) = self.run_in_progress() {
             // The run itself stops and starts jobs.
             let text =
-                format!("the jobs are '{jobs}' while `{}` is in progress", recorded_run.record.command);
-            return (jobs != "running").then(|| Error::failure(text));
+                format!("the jobs are '{job_state}' while `{}` is in progress", recorded_run.record.command);
+            return (job_state != "running").then(|| Error::failure(text));
         }
-        let reason = match self.stopped_by() {
+        let reason = match self.stopping_run() {
             Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started_at)),
             // The `stop-env` may have run on another machine.
-            None if jobs == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
+            None if job_state == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
             None => None,
         };
         if let Some(text) = reason {
             return Some(Error::failure(text).with_hint("start them: `monopile start-env MANIFEST`"));
         }
-        if jobs == "running" && self.is_deploy_unfinished {
+        if job_state == "running" && self.is_deploy_unfinished {
             return Some(
                 unfinished_deploy_error().with_hint(next_hint("run `monopile create-env MANIFEST` again")),
             );
         }
-        (jobs != "running").then(|| {
-            let error = Error::failure(format!("the jobs are '{jobs}', not 'running'"));
+        (job_state != "running").then(|| {
+            let error = Error::failure(format!("the jobs are '{job_state}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");
             match &unfinished {
                 Some(unfinished_run) if unfinished_run.would_fail || fails => {

@@ -25,7 +25,14 @@ pub(crate) struct Instance<'a> {
     /// The drain timeout for replaced jobs; `None` stops them without draining.
     pub(crate) drain_timeout: Option<Duration>,
     /// True for `--update-strategy in-place`: after a failed update, the next one uses the same VM.
-    pub(crate) keeps_vm: bool,
+    pub(crate) must_keep_vm: bool,
+}
+
+/// The archive of rendered templates in the agent's blobstore. It is empty before it is uploaded.
+#[derive(Default)]
+struct UploadedArchive<'a> {
+    blob_id: &'a str,
+    digest: &'a str,
 }
 
 /// The configuration hash that the bosh CLI sends before jobs are rendered.
@@ -35,7 +42,13 @@ impl<'a> Instance<'a> {
     /// Applies a spec without jobs, so that the agent learns its networks. Returns the networks with the
     /// addresses that only the agent knows.
     pub(crate) fn resolve_networks(&self, state: &State) -> Result<Map<String, Value>> {
-        self.agent.apply(&self.spec(&self.deployment.vm.networks, NO_CONFIGURATION, &[], &[], ("", "")))?;
+        self.agent.apply(&self.spec(
+            &self.deployment.vm.networks,
+            NO_CONFIGURATION,
+            &[],
+            &[],
+            &UploadedArchive::default(),
+        ))?;
         Ok(AgentState::fetch(self.agent, state)?.networks(self.deployment))
     }
 
@@ -116,7 +129,7 @@ impl<'a> Instance<'a> {
             let error = error
                 .context(format!("the update of instance '{instance}' in place failed"))
                 .with_note("VM and disk are kept; the jobs were stopped, and may not all run now");
-            let error = match self.keeps_vm {
+            let error = match self.must_keep_vm {
                 true => error
                     .with_rerun_hint(
                         "correct the cause, then run the same command again: it tries on the same VM",
@@ -148,8 +161,13 @@ impl<'a> Instance<'a> {
     /// Returns true if the VM has exactly these jobs, rendered templates and packages already. Networks and
     /// disks are not compared, because a change of them needs a new VM.
     pub(crate) fn is_applied(&self, rendered_jobs: &RenderedJobs, agent_state: &AgentState) -> bool {
-        let spec =
-            self.spec(&Map::new(), &rendered_jobs.configuration_hash, &rendered_jobs.jobs, &[], ("", ""));
+        let spec = self.spec(
+            &Map::new(),
+            &rendered_jobs.configuration_hash,
+            &rendered_jobs.jobs,
+            &[],
+            &UploadedArchive::default(),
+        );
         agent_state.has_jobs_of(&spec) && self.packages.are_installed(self.run, &agent_state.packages())
     }
 
@@ -168,8 +186,8 @@ impl<'a> Instance<'a> {
     ) -> Result<Value> {
         let upload_stage =
             stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
-        let archive = uuid::Uuid::new_v4().to_string();
-        self.agent.put_blob(&archive, &rendered_jobs.archive, &mut |bytes_done| {
+        let blob_id = uuid::Uuid::new_v4().to_string();
+        self.agent.put_blob(&blob_id, &rendered_jobs.archive, &mut |bytes_done| {
             upload_stage.progress(bytes_done, None, Unit::Bytes)
         })?;
         upload_stage.finish();
@@ -179,7 +197,7 @@ impl<'a> Instance<'a> {
             &rendered_jobs.configuration_hash,
             &rendered_jobs.jobs,
             &packages,
-            (&archive, &rendered_jobs.digest),
+            &UploadedArchive { blob_id: &blob_id, digest: &rendered_jobs.digest },
         ))
     }
 
@@ -190,7 +208,7 @@ impl<'a> Instance<'a> {
         configuration_hash: &str,
         jobs: &[(String, String)],
         packages: &[CompiledPackage],
-        (archive, digest): (&str, &str),
+        archive: &UploadedArchive<'_>,
     ) -> Value {
         let deployment = self.deployment;
         let templates: Vec<Value> = jobs
@@ -210,7 +228,7 @@ impl<'a> Instance<'a> {
             "networks": networks,
             "persistent_disk": deployment.disk.as_ref().map_or(0, |disk| disk.size),
             "configuration_hash": configuration_hash,
-            "rendered_templates_archive": {"blobstore_id": archive, "sha1": digest},
+            "rendered_templates_archive": {"blobstore_id": archive.blob_id, "sha1": archive.digest},
         })
     }
 }

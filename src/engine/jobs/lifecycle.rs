@@ -81,7 +81,7 @@ impl Jobs<'_> {
                 )));
             }
             wait_stage.log_line(format!("still running: {}", processes.join(", ")));
-            signals::check(self.run)?;
+            signals::check_may_continue(self.run)?;
             backoff.pause(&self.run.clock, Activity::Waiting);
             processes = running_processes(&self.agent.get_state()?);
         }
@@ -235,7 +235,7 @@ impl Jobs<'_> {
                     start_time,
                 ));
             }
-            signals::check(self.run)?;
+            signals::check_may_continue(self.run)?;
             backoff.pause(&self.run.clock, Activity::Waiting);
         }
     }

@@ -56,7 +56,7 @@ enum PackageTask {
     /// Compiles it on the VM.
     Compile(usize),
     /// Downloads the compiled package into the cache.
-    Keep(usize),
+    Kept(usize),
 }
 
 /// The number of packages by source.
@@ -64,20 +64,27 @@ enum PackageTask {
 pub struct PackageCounts {
     /// The number to compile on the VM.
     #[serde(rename = "compile")]
-    pub to_compile: usize,
+    pub to_compile_count: usize,
     /// The number that the cache of compiled packages has, on this machine or shared.
     #[serde(rename = "cached")]
-    pub in_cache: usize,
+    pub cached_count: usize,
     /// The number that their release has in compiled form.
     #[serde(rename = "compiled")]
-    pub precompiled: usize,
+    pub precompiled_count: usize,
+}
+
+/// The archive of a compiled package on this machine.
+struct PackageArchive {
+    path: PathBuf,
+    /// Its verified digest.
+    digest: Digest,
 }
 
 /// The progress of one package.
 #[derive(Default)]
 struct PackageProgress {
-    /// The compiled archive on this machine with its verified digest, if there is one.
-    archive: OnceLock<(PathBuf, Digest)>,
+    /// The compiled archive on this machine, if there is one.
+    archive: OnceLock<PackageArchive>,
     /// The id of the uploaded archive in the agent's blobstore.
     source_blob_id: OnceLock<String>,
     /// The compiled package in the agent's blobstore.
@@ -115,7 +122,7 @@ impl<'r> Packages<'r> {
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
         let stemcell_name = format!("{}/{}", stemcell.operating_system, stemcell.version);
         let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
-        let precompiled: HashMap<&str, &Package> = release
+        let compiled_packages: HashMap<&str, &Package> = release
             .compiled_packages
             .iter()
             .filter(fitting)
@@ -123,7 +130,7 @@ impl<'r> Packages<'r> {
             .collect();
         for package in release.package_levels(jobs)?.into_iter().flatten() {
             // A release may have a package compiled for several stemcells.
-            let package = precompiled.get(package.name.as_str()).copied().unwrap_or(package);
+            let package = compiled_packages.get(package.name.as_str()).copied().unwrap_or(package);
             let mut all_dependencies = BTreeSet::new();
             for name in &package.dependencies {
                 let dependency = *self
@@ -184,21 +191,21 @@ impl<'r> Packages<'r> {
     pub(crate) fn count_by_source(&self, run: &RunContext) -> Result<PackageCounts> {
         let package_store = package_store(run);
         let mut counts = PackageCounts::default();
-        let mut missing = Vec::new();
+        let mut missing_packages = Vec::new();
         for node in &self.nodes {
             match (&node.package.compiled_for, node.compiled_archive(&package_store)) {
-                (Some(_), _) => counts.precompiled += 1,
-                (None, Some(_)) => counts.in_cache += 1,
-                (None, None) => missing.push(node),
+                (Some(_), _) => counts.precompiled_count += 1,
+                (None, Some(_)) => counts.cached_count += 1,
+                (None, None) => missing_packages.push(node),
             }
         }
         let shared_count = AtomicUsize::new(0);
-        for_each(&missing, run, &|node| {
+        for_each(&missing_packages, run, &|node| {
             shared_count.fetch_add(usize::from(package_store.is_shared(&node.key)), Ordering::SeqCst);
         })?;
         let shared_count = shared_count.into_inner();
-        counts.in_cache += shared_count;
-        counts.to_compile = missing.len() - shared_count;
+        counts.cached_count += shared_count;
+        counts.to_compile_count = missing_packages.len() - shared_count;
         Ok(counts)
     }
 
@@ -237,31 +244,32 @@ impl<'r> Packages<'r> {
         if progress.iter().all(|progress| progress.archive.get().is_some()) {
             for (node, progress) in self.nodes.iter().zip(&progress) {
                 let archive = progress.archive.get();
-                if let Some(existing) =
+                if let Some(compiled_package) =
                     archive.and_then(|archive| node.find_installed(installed_packages, archive))
                 {
-                    let _ = progress.package.set(existing.clone());
+                    let _ = progress.package.set(compiled_package.clone());
                 }
             }
         }
         let (package_tasks, tasks) = self.planned_tasks();
         task_graph::run(&tasks, run.parallel, &|index| {
-            signals::check(run)?;
+            signals::check_may_continue(run)?;
             match package_tasks[index] {
                 PackageTask::Upload(node) => self.upload(node, &progress[node], agent, stage),
                 PackageTask::Compile(node) => self.compile(node, &progress, agent, run.sha2, stage),
-                PackageTask::Keep(node) => {
+                PackageTask::Kept(node) => {
                     self.keep(node, &progress[node], &package_store, agent, stage);
                     Ok(())
                 }
             }
         })?;
-        let (duration, critical) = (start.elapsed(), self.critical_path(&progress));
-        tracing::info!(packages = self.nodes.len(), ?duration, critical_path = ?critical,
+        let (duration, critical_duration) = (start.elapsed(), self.critical_path(&progress));
+        tracing::info!(packages = self.nodes.len(), ?duration, critical_path = ?critical_duration,
             "all packages are on the VM");
         run.clock.count(|counts| {
             counts.packages_ms += u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-            counts.packages_critical_path_ms += u64::try_from(critical.as_millis()).unwrap_or(u64::MAX);
+            counts.packages_critical_path_ms +=
+                u64::try_from(critical_duration.as_millis()).unwrap_or(u64::MAX);
         });
         let mut packages: Vec<CompiledPackage> =
             progress.into_iter().filter_map(|progress| progress.package.into_inner()).collect();
@@ -273,7 +281,7 @@ impl<'r> Packages<'r> {
     pub(crate) fn add_to_bundle(&self, run: &RunContext, bundle: &mut BundleWriter<'_>) -> Result<()> {
         let package_store = package_store(run);
         for node in self.nodes.iter().filter(|node| node.package.compiled_for.is_none()) {
-            signals::check(run)?;
+            signals::check_may_continue(run)?;
             let begin_stage = || node.begin_copy(&run.reporter);
             let archive =
                 package_store.find(&node.key).or_else(|| package_store.copy_shared(&node.key, begin_stage));
@@ -294,12 +302,12 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<()> {
         let packages: Vec<_> = self.nodes.iter().zip(progress).collect();
-        let missing: Vec<_> =
+        let missing_packages: Vec<_> =
             packages.into_iter().filter(|(_, progress)| progress.archive.get().is_none()).collect();
-        for_each(&missing, run, &|(node, progress)| {
+        for_each(&missing_packages, run, &|(node, progress)| {
             let begin_stage = || node.begin_copy(stage.reporter());
             if let Some(archive) = package_store.copy_shared(&node.key, begin_stage) {
-                let _ = progress.archive.set((archive.path, archive.digest));
+                let _ = progress.archive.set(PackageArchive { path: archive.path, digest: archive.digest });
             }
         })
     }
@@ -307,22 +315,22 @@ impl<'r> Packages<'r> {
     fn planned_tasks(&self) -> (Vec<PackageTask>, Vec<Task>) {
         let mut package_tasks = Vec::new();
         let mut tasks = Vec::new();
-        let mut compiles: Vec<usize> = Vec::new();
+        let mut ready_tasks: Vec<usize> = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             let upload = tasks.len();
             package_tasks.push(PackageTask::Upload(index));
             tasks.push(Task { dependencies: Vec::new(), priority: node.height + 1, lane: Lane::Transfer });
             if node.package.compiled_for.is_some() {
-                compiles.push(upload);
+                ready_tasks.push(upload);
                 continue;
             }
-            let dependency_tasks = node.all_dependencies.iter().map(|dependency| compiles[*dependency]);
+            let dependency_tasks = node.all_dependencies.iter().map(|dependency| ready_tasks[*dependency]);
             let dependencies = dependency_tasks.chain([upload]).collect();
             let compile = tasks.len();
             package_tasks.push(PackageTask::Compile(index));
             tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
-            compiles.push(compile);
-            package_tasks.push(PackageTask::Keep(index));
+            ready_tasks.push(compile);
+            package_tasks.push(PackageTask::Kept(index));
             // Downloads into the cache have the lowest priority, because no task waits for them.
             tasks.push(Task { dependencies: vec![compile], priority: 0, lane: Lane::Transfer });
         }
@@ -337,16 +345,16 @@ impl<'r> Packages<'r> {
         let start = Instant::now();
         let node = &self.nodes[index];
         let id = match progress.archive.get() {
-            Some((archive, digest)) => {
+            Some(archive) => {
                 let upload_stage = stage
                     .reporter()
                     .timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
-                let id = upload_file(agent, archive, &upload_stage)?;
+                let id = upload_file(agent, &archive.path, &upload_stage)?;
                 upload_stage.finish();
                 let _ = progress.package.set(CompiledPackage {
                     name: node.package.name.clone(),
                     version: node.package.fingerprint.clone(),
-                    sha1: digest.to_string(),
+                    sha1: archive.digest.to_string(),
                     blobstore_id: id.clone(),
                 });
                 id
@@ -464,11 +472,17 @@ impl PackageNode<'_> {
         format!("{action}/{}", self.package.name)
     }
 
-    /// Returns the compiled archive and its digest, from the release or the cache.
-    fn compiled_archive(&self, package_store: &CompiledPackageStore) -> Option<(PathBuf, Digest)> {
+    /// Returns the compiled archive, from the release or the cache.
+    fn compiled_archive(&self, package_store: &CompiledPackageStore) -> Option<PackageArchive> {
         match &self.package.compiled_for {
-            Some(_) => Some((self.package.archive.clone(), self.package.digest.clone())),
-            None => package_store.find(&self.key).map(|package| (package.path, package.digest)),
+            Some(_) => Some(PackageArchive {
+                path: self.package.archive.clone(),
+                digest: self.package.digest.clone(),
+            }),
+            None => {
+                let package = package_store.find(&self.key)?;
+                Some(PackageArchive { path: package.path, digest: package.digest })
+            }
         }
     }
 
@@ -482,7 +496,7 @@ impl PackageNode<'_> {
     fn find_installed<'i>(
         &self,
         installed_packages: &'i [CompiledPackage],
-        (archive, digest): &(PathBuf, Digest),
+        archive: &PackageArchive,
     ) -> Option<&'i CompiledPackage> {
         let installed_package = installed_packages.iter().find(|installed_package| {
             (&installed_package.name, &installed_package.version)
@@ -492,10 +506,11 @@ impl PackageNode<'_> {
         // algorithm.
         let is_same = || {
             let installed_digest = Digest::parse(&installed_package.sha1, &installed_package.name).ok()?;
-            let archive_digest = Digest::from_file(archive, &[installed_digest.strongest()]).ok()?;
+            let archive_digest = Digest::from_file(&archive.path, &[installed_digest.strongest()]).ok()?;
             installed_digest.check(&archive_digest, &installed_package.name).ok()
         };
-        (installed_package.sha1 == digest.to_string() || is_same().is_some()).then_some(installed_package)
+        (installed_package.sha1 == archive.digest.to_string() || is_same().is_some())
+            .then_some(installed_package)
     }
 }
 
@@ -521,7 +536,7 @@ fn package_store(run: &RunContext) -> CompiledPackageStore {
 fn for_each<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) -> Result<()> {
     let tasks = vec![Task::default(); items.len()];
     task_graph::run(&tasks, run.parallel, &|index| {
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         items.get(index).into_iter().for_each(work);
         Ok(())
     })

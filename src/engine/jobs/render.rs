@@ -104,7 +104,7 @@ pub(crate) fn check(
             if let Err(error) = render(&path, &first_context)?
                 && render(&path, &second_context)?.is_err_and(|other_error| other_error == error)
             {
-                return Err(with_release(explain(job, error, &first_context), job, &reference.release));
+                return Err(with_release(explain_render_error(job, error, &first_context), job, &reference.release));
             }
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn render_template(
     let text = read(source)?;
     let label = label(job, source);
     let content = if has_code(&text) {
-        renderer.render(&label, &text, context).map_err(|error| explain(job, error, context))?
+        renderer.render(&label, &text, context).map_err(|error| explain_render_error(job, error, context))?
     } else {
         text.into_bytes()
     };
@@ -192,7 +192,7 @@ fn asks_for_link(error: &RenderError) -> bool {
 /// Converts the error of a template. For a missing link, names the link. A job that
 /// consumes one fails only if a template calls `link`: without that call, the job can get its values in
 /// another way.
-fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
+fn explain_render_error(job: &Job, error: RenderError, context: &Context) -> Error {
     if !asks_for_link(&error) {
         return templates::render_error(error, context, ContextSource::Manifest);
     }
@@ -205,12 +205,12 @@ fn explain(job: &Job, error: RenderError, context: &Context) -> Error {
             Some(format!("'{}'{kind}", text(link, "name")?))
         })
         .collect();
-    let which = match links.is_empty() {
+    let link_list = match links.is_empty() {
         true => String::new(),
         false => format!(" (it consumes {})", links.join(", ")),
     };
     templates::render_error(error, context, ContextSource::Manifest)
-        .context(format!("job '{}' needs a link{which}, which only a director can provide", job.name))
+        .context(format!("job '{}' needs a link{link_list}, which only a director can provide", job.name))
         .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::difference::DesiredLeaf;
-use super::reasons::{Reason, VM_IS_GONE, disk_change_reason, name_and_version, reasons, upload_reason};
-use super::{DATA_IS_ON_NEW_DISK, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
+use super::reasons::{
+    MISSING_VM_REASON, Reason, disk_change_reason, name_and_version, reasons, upload_reason,
+};
+use super::{COPIED_DATA_REASON, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
     DiskRecord, State, StemcellHandle, StemcellRecord, VmHandle, VmProperties, VmPropertiesPart,
 };
@@ -130,7 +132,7 @@ fn plan_new_vm(
     };
     if let Some(vm) = state.vm_handle() {
         match options.vm_is_gone {
-            true => plan.push(Step::StopJobsIfPossible(vm.clone()), VM_IS_GONE),
+            true => plan.push(Step::StopJobsIfPossible(vm.clone()), MISSING_VM_REASON),
             false => plan.push(Step::StopJobs(vm.clone()), reason.clone()),
         }
         if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
@@ -268,7 +270,7 @@ fn plan_disk(
     plan.push(Step::AttachDisk(DiskRef::Existing(current_disk.handle())), "the VM is new");
     Ok(copy_reason.map(|reason| {
         plan.push_disk_copy(&update, &reason);
-        DATA_IS_ON_NEW_DISK.to_owned()
+        COPIED_DATA_REASON.to_owned()
     }))
 }
 

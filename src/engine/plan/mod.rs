@@ -26,7 +26,7 @@ pub const DOWNTIME_IN_PLACE: &str = "interruption_in_place";
 /// The key in [`Durations`] for the time without running jobs while a VM was replaced.
 pub const DOWNTIME_BY_NEW_VM: &str = "interruption_by_new_vm";
 /// The reason to delete a disk whose data was copied.
-const DATA_IS_ON_NEW_DISK: &str = "its data is on the new disk";
+const COPIED_DATA_REASON: &str = "its data is on the new disk";
 
 /// The steps in order. Empty if there is nothing to deploy and nothing to delete.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -296,7 +296,7 @@ impl Plan {
         self.push(Step::AttachDisk(DiskRef::New), reason);
         self.push(Step::MigrateDisk, format!("from {size} MiB to {} MiB", spec.size));
         self.push(Step::UseDisk, "it has the data");
-        self.push(Step::DetachDisk(disk.clone()), DATA_IS_ON_NEW_DISK);
+        self.push(Step::DetachDisk(disk.clone()), COPIED_DATA_REASON);
     }
 
     /// Returns the plan for a CPI that cannot take the step with this index, which changes a disk in place.
@@ -316,7 +316,7 @@ impl Plan {
                 plan.push_disk_copy(update, "the CPI cannot change the disk in place");
             }
             if planned_step.step == Step::DeployJobs {
-                plan.push_deletion(update.disk.clone(), DATA_IS_ON_NEW_DISK);
+                plan.push_deletion(update.disk.clone(), COPIED_DATA_REASON);
             }
         }
         plan

@@ -7,7 +7,7 @@ use artifact::ArtifactIdentity;
 use manifest::cpi_label;
 
 /// The reason to replace a VM that the CPI does not have.
-pub(super) const VM_IS_GONE: &str = "the CPI does not find the VM";
+pub(super) const MISSING_VM_REASON: &str = "the CPI does not find the VM";
 
 /// A reason to deploy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &
         return reasons;
     }
     if options.vm_is_gone {
-        reasons.push(replacement_reason(VM_IS_GONE));
+        reasons.push(replacement_reason(MISSING_VM_REASON));
     }
     if let Some(text) = state.unfinished_reason() {
         reasons.push(Reason { text: text.to_owned(), replaces_vm: !is_ready });

@@ -360,10 +360,9 @@ fn obtain(
     };
     let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
     let interrupt_check = move || match is_over(&failure) {
-        true => {
-            signals::check(&run_for_signal).and(Err(Error::failure("stopped").with_source(StoppedArtifact)))
-        }
-        false => signals::check(&run_for_signal),
+        true => signals::check_may_continue(&run_for_signal)
+            .and(Err(Error::failure("stopped").with_source(StoppedArtifact))),
+        false => signals::check_may_continue(&run_for_signal),
     };
     let fetcher = run.create_fetcher(&cache, Arc::new(interrupt_check))?;
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };

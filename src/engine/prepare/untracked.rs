@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::Value;
 
 use crate::agent::{
-    AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedReason, connect_within, endpoint, identity,
+    AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedCause, connect_within, endpoint, identity,
 };
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
@@ -19,7 +19,7 @@ use artifact::ArtifactIdentity;
 use base::text::shell_word;
 use base::{Error, Result};
 use manifest::{Deployment, Inputs};
-use net::listener::{self, ANOTHER_ADDRESS, Listener};
+use net::listener::{self, Listener, OTHER_ADDRESS_HINT};
 
 /// A server that answers at the agent's address although no VM is on record.
 pub(crate) enum UntrackedListener {
@@ -118,8 +118,7 @@ fn check_address(
         Err(
             error @ (AgentError::Unauthorized { .. }
             | AgentError::Untrusted {
-                cause: UntrustedReason::Dates | UntrustedReason::Certificate,
-                ..
+                cause: UntrustedCause::Dates | UntrustedCause::Certificate, ..
             }
             | AgentError::Exception { .. }
             | AgentError::Protocol { .. }),
@@ -204,7 +203,7 @@ impl UntrackedListener {
                     }
                     _ => error,
                 };
-                error.with_hint(format!("if it is needed: {ANOTHER_ADDRESS}")).with_hint(override_hint)
+                error.with_hint(format!("if it is needed: {OTHER_ADDRESS_HINT}")).with_hint(override_hint)
             }
         }
     }

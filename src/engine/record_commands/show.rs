@@ -22,8 +22,8 @@ pub struct StateOverview {
     #[serde(rename = "deployed")]
     pub is_deployed: bool,
     /// The reason why a VM is on record, but the environment does not count as deployed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_deployed_because: Option<&'static str>,
+    #[serde(rename = "not_deployed_because", skip_serializing_if = "Option::is_none")]
+    pub undeployed_reason: Option<&'static str>,
     /// The VM on record, if any.
     pub vm: Option<ShownVm>,
     /// Persistent disks, those that are no longer in use included.
@@ -223,7 +223,7 @@ fn overview(storage: &Storage, state: &State, open_calls: Vec<ShownCall>) -> Sta
         state: storage.to_string(),
         director_id: state.director_id.clone(),
         is_deployed: !state.current_deploy_digest.is_empty(),
-        not_deployed_because: state.unfinished_reason(),
+        undeployed_reason: state.unfinished_reason(),
         vm,
         disks,
         snapshots: state.monopile.snapshots.clone(),

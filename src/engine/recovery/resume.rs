@@ -52,7 +52,7 @@ fn settle_open_call(
     let stage = run.reporter.stage(format!("Recovering the `{}` of an earlier run", intent.method));
     let wait_result = wait_for_call(run, store, intent, &open_call, may_forget)?;
     let is_on_other_machine = matches!(wait_result, WaitResult::OnOtherMachine);
-    let open_call_outcome = examine(run, store, intent, &open_call, wait_result, &stage);
+    let open_call_outcome = read_outcome(run, store, intent, &open_call, wait_result, &stage);
     let outcome = match &open_call_outcome {
         OpenCallOutcome::NeverStarted => CallOutcome::NeverStarted,
         OpenCallOutcome::Answered(_) => CallOutcome::Answered,
@@ -128,7 +128,7 @@ fn no_answer_error(intent: &Intent<Effect>, problem: String) -> CpiError {
 }
 
 /// Reads the answer to a call and its log.
-fn examine(
+fn read_outcome(
     run: &RunContext,
     store: &Store,
     intent: &Intent<Effect>,
@@ -250,12 +250,13 @@ fn wait_for_call(
                     open_call.log_path().display()
                 ));
             }
-            signals::check(run).map_err(|error| explain_interrupted_wait(error, intent, open_call))?;
+            signals::check_may_continue(run)
+                .map_err(|error| explain_interrupted_wait(error, intent, open_call))?;
             if let Some(timeout) = run.cpi_timeout.filter(|timeout| start.elapsed() >= *timeout) {
                 run.left_cpi_running.store(true, Ordering::SeqCst);
                 let method = intent.effect.method();
-                let (request_id, stop) = (intent.request_id.clone(), StopCause::Timeout(timeout));
-                let error = CpiError::Abandoned { method, request_id, stop };
+                let (request_id, cause) = (intent.request_id.clone(), StopCause::Timeout(timeout));
+                let error = CpiError::Abandoned { method, request_id, cause };
                 return Err(explain_running_call(error.into(), &intent.effect, open_call));
             }
             backoff.pause(&run.clock, Activity::Waiting);

@@ -71,7 +71,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
             }
             Err(error) => {
                 // After an interruption, the error does not show whether the CPI is reachable.
-                signals::check(run)?;
+                signals::check_may_continue(run)?;
                 let problem = run.redactor.clean_and_redact(&error.chain().join(": "));
                 ListedCpi {
                     name,

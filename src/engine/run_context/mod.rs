@@ -1,7 +1,7 @@
 //! The context of a run: paths, reporter, redactor, prompts, signals and clock.
 //!
 //! Entry points: [`RunContext`], which `cli` builds; [`state_lock::open`], which locks the state;
-//! [`signals::check`], which ends a run at a safe place after a signal.
+//! [`signals::check_may_continue`], which ends a run at a safe place after a signal.
 
 pub(crate) mod signals;
 pub(crate) mod state_lock;
@@ -127,7 +127,7 @@ impl RunContext {
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
     pub fn end_by_sigpipe(&self) {
         const SIGPIPE: u8 = 13;
-        self.signals.count_anew_from(SIGPIPE);
+        self.signals.reset_count(SIGPIPE);
     }
 
     /// Returns true if the run must not wait for a call any longer: a second signal arrived, or the first one

@@ -6,7 +6,7 @@ use super::RunContext;
 use base::{Error, ErrorKind, Result};
 
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
-pub(crate) fn check(run: &RunContext) -> Result<()> {
+pub(crate) fn check_may_continue(run: &RunContext) -> Result<()> {
     run.paths.state.check_lock()?;
     check_signal(run.signal())
 }
@@ -23,8 +23,8 @@ pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
 pub(crate) fn pause(run: &RunContext, duration: Duration) -> Result<()> {
     let end = Instant::now() + duration;
     while let Some(remaining_time) = end.checked_duration_since(Instant::now()) {
-        check(run)?;
+        check_may_continue(run)?;
         run.clock.sleep(remaining_time.min(Duration::from_millis(50)));
     }
-    check(run)
+    check_may_continue(run)
 }

@@ -52,14 +52,14 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
 }
 
 /// The hint for a state that is missing. The operator may have named it.
-pub(crate) const OTHER_STATE: &str = "check the path of the state; --state FILE names another one";
+pub(crate) const OTHER_STATE_HINT: &str = "check the path of the state; --state FILE names another one";
 
 /// Returns the error for a command that needs a state when there is none.
 pub(crate) fn no_state_error(storage: &Storage) -> Error {
     lost_state_error(storage).unwrap_or_else(|| {
         Error::invalid(format!("there is no state '{storage}'"))
             .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
-            .with_hint(OTHER_STATE)
+            .with_hint(OTHER_STATE_HINT)
     })
 }
 

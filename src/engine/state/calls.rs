@@ -243,7 +243,7 @@ fn read_output(mut file: &File) -> io::Result<Vec<u8>> {
 
 /// Returns the ids of the processes that have this file open, in order. Empty if the system does not show
 /// them.
-pub(super) fn find_processes_with(path: &Path) -> Vec<u32> {
+pub(super) fn find_processes_with_open_file(path: &Path) -> Vec<u32> {
     let Ok(target) = path.metadata() else { return Vec::new() };
     let is_target = |file: fs::DirEntry| {
         let metadata = fs::metadata(file.path());

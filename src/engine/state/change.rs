@@ -249,7 +249,7 @@ impl State {
             }
             Change::VmCreated(vm) => {
                 let handle = vm.handle();
-                if let Some(existing_vm) = self.vm_handle().filter(|existing| *existing != handle) {
+                if let Some(existing_vm) = self.vm_handle().filter(|recorded_vm| *recorded_vm != handle) {
                     return Err(Rejection::VmExists { existing_vm, new_vm: handle });
                 }
                 // A CPI may reuse the CID of an earlier VM.
@@ -450,7 +450,7 @@ impl State {
                 self.monopile.locations.push(location);
             }
             Change::AgentTaskChanged(task) => self.monopile.agent_task = task,
-            Change::UpdateFailed => self.monopile.failed_update_of.clone_from(&self.current_vm_cid),
+            Change::UpdateFailed => self.monopile.vm_of_failed_update.clone_from(&self.current_vm_cid),
             Change::MetadataSet(spec) => {
                 if let Some(vm) = &mut self.monopile.vm {
                     vm.property_digests = Some(VmPropertiesDigests::of(&spec));
@@ -458,7 +458,7 @@ impl State {
             }
             Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations } => {
                 self.monopile.durations.record(durations);
-                self.monopile.failed_update_of = None;
+                self.monopile.vm_of_failed_update = None;
                 self.monopile.undeployed_by = None;
                 self.monopile.credential_digests = credential_digests;
                 self.monopile.manifest = manifest;
@@ -499,7 +499,7 @@ impl State {
     /// Removes the record of the VM of this environment.
     fn remove_vm_record(&mut self) {
         self.current_vm_cid = None;
-        self.monopile.failed_update_of = None;
+        self.monopile.vm_of_failed_update = None;
         self.monopile.agent_task = None;
         self.monopile.vm = None;
         self.monopile.vm_without_details = None;
@@ -552,24 +552,27 @@ impl State {
                 return Err(Rejection::SameHandle(renamed_resource));
             }
         }
-        let adopt = |cpi: &mut Option<String>| {
+        let rename_owner = |cpi: &mut Option<String>| {
             if cpi.as_deref() == old_name {
                 *cpi = Some(new_name.to_owned());
             }
         };
-        self.disks.iter_mut().for_each(|disk| adopt(&mut disk.cpi));
-        self.stemcells.iter_mut().for_each(|stemcell| adopt(&mut stemcell.cpi));
-        self.monopile.snapshots.iter_mut().for_each(|snapshot| adopt(&mut snapshot.cpi));
+        self.disks.iter_mut().for_each(|disk| rename_owner(&mut disk.cpi));
+        self.stemcells.iter_mut().for_each(|stemcell| rename_owner(&mut stemcell.cpi));
+        self.monopile.snapshots.iter_mut().for_each(|snapshot| rename_owner(&mut snapshot.cpi));
         for undeleted in
             self.monopile.undeleted.iter_mut().filter(|undeleted| undeleted.resource.cpi() == old_name)
         {
             undeleted.resource = undeleted.resource.at_cpi(Some(new_name));
         }
-        self.monopile.suspects.iter_mut().for_each(|suspect| adopt(&mut suspect.cpi));
-        self.monopile.absent_methods.iter_mut().for_each(|absent_method| adopt(&mut absent_method.cpi));
+        self.monopile.suspects.iter_mut().for_each(|suspect| rename_owner(&mut suspect.cpi));
+        self.monopile
+            .absent_methods
+            .iter_mut()
+            .for_each(|absent_method| rename_owner(&mut absent_method.cpi));
         if self.location(old_name).is_some() {
             self.monopile.locations.retain(|location| location.cpi.as_deref() != Some(new_name));
-            self.monopile.locations.iter_mut().for_each(|location| adopt(&mut location.cpi));
+            self.monopile.locations.iter_mut().for_each(|location| rename_owner(&mut location.cpi));
         }
         let vm = self.vm_handle().filter(|vm| vm.cpi() == old_name);
         if let Some(vm) = vm {

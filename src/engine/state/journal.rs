@@ -127,7 +127,7 @@ impl Journal {
         }
         self.storage
             .write(&calls::document_name(&intent.request_id, INTENT_KIND), &text)
-            .map_err(|error| self.storage.with_owner_hint(announce_error(error)).with_retry_hint())
+            .map_err(|error| self.storage.with_path_hint(announce_error(error)).with_retry_hint())
     }
 
     fn open(&self, request_id: &RequestId, is_inherited: bool) -> OpenCall {
@@ -252,7 +252,7 @@ impl OpenCall {
 
     /// Returns the ids of the processes of this machine that hold the answer open: the CPI and its children.
     pub fn processes(&self) -> Vec<u32> {
-        calls::find_processes_with(&self.answer_path())
+        calls::find_processes_with_open_file(&self.answer_path())
     }
 
     /// Returns the progress of the process, as far as this machine or the journal shows it.

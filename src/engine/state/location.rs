@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::salted_digests::Leaves;
 
 /// The difference between a built-in CPI of this machine and any other.
-pub const ANOTHER_KIND: &str = "`cpi` (another kind of CPI)";
+pub const OTHER_KIND_PROPERTY: &str = "`cpi` (another kind of CPI)";
 
 /// The location of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,9 +58,9 @@ impl CpiLocation {
                 (properties, recorded_properties)
             }
             (CurrentLocation::Properties(_), None) if self.id.is_some() => {
-                return vec![ANOTHER_KIND.to_owned()];
+                return vec![OTHER_KIND_PROPERTY.to_owned()];
             }
-            (CurrentLocation::Directory(_), Some(_)) => return vec![ANOTHER_KIND.to_owned()],
+            (CurrentLocation::Directory(_), Some(_)) => return vec![OTHER_KIND_PROPERTY.to_owned()],
             (CurrentLocation::Properties(_) | CurrentLocation::Directory(_), None) => return Vec::new(),
         };
         let mut paths: Vec<String> = pairs(properties)
@@ -108,7 +108,7 @@ mod tests {
         assert!(!location.matches(&CurrentLocation::Directory(Some("b".into()))));
         assert_eq!(CpiLocation::of(None, &CurrentLocation::Directory(None)), None);
         let other_location = CurrentLocation::Properties(vec![("aws/region".into(), "1".into())]);
-        assert_eq!(location.differences(&other_location), [ANOTHER_KIND]);
-        assert_eq!(CpiLocation::of(None, &other_location).unwrap().differences(&a), [ANOTHER_KIND]);
+        assert_eq!(location.differences(&other_location), [OTHER_KIND_PROPERTY]);
+        assert_eq!(CpiLocation::of(None, &other_location).unwrap().differences(&a), [OTHER_KIND_PROPERTY]);
     }
 }

@@ -144,7 +144,7 @@ impl FileLock {
         let path = path.to_owned();
         let option = other_state_option(state);
         let lock_error =
-            |error| Error::io(format!("locking '{}'", path.display()), error).with_owner_hint(&path, option);
+            |error| Error::io(format!("locking '{}'", path.display()), error).with_path_hint(&path, option);
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);

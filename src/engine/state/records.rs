@@ -250,7 +250,7 @@ pub struct MonopileSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     // States keep the older name of this key.
     #[serde(rename = "update_failed")]
-    pub failed_update_of: Option<VmCid>,
+    pub vm_of_failed_update: Option<VmCid>,
     /// The change after which the environment no longer counts as deployed, if it was not a deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undeployed_by: Option<UndeployedBy>,
@@ -281,7 +281,7 @@ impl Default for MonopileSection {
             absent_methods: Vec::new(),
             locations: Vec::new(),
             agent_task: None,
-            failed_update_of: None,
+            vm_of_failed_update: None,
             undeployed_by: None,
             manifest: None,
             credential_digests: None,
@@ -579,7 +579,7 @@ impl State {
             }
             _ => {
                 let error = Error::io(format!("reading the state '{storage}'"), error);
-                storage.with_owner_hint(error)
+                storage.with_path_hint(error)
             }
         })?;
         let Some(document) = document else { return Ok(None) };
@@ -630,7 +630,7 @@ impl State {
         if bytes.trim_ascii().is_empty() {
             return Err(damage_error(Error::invalid("the file is empty")));
         }
-        let at_its_line = |word: &str, problem: String| {
+        let error_at_line = |word: &str, problem: String| {
             // The line of the problem. The search fails if the word is written with escapes.
             let line = String::from_utf8_lossy(bytes)
                 .find(&format!("\"{word}\""))
@@ -667,7 +667,7 @@ impl State {
         };
         if let Some((actual_key, correct_key)) = misspelt_key {
             let problem = format!("it has the key '{actual_key}', which must be '{correct_key}'");
-            let error = at_its_line(&actual_key, problem).error;
+            let error = error_at_line(&actual_key, problem).error;
             return Err(damage_error(
                 error.with_hint(format!("rename '{actual_key}' to '{correct_key}', or remove it")),
             ));
@@ -675,7 +675,7 @@ impl State {
         let state: State = parse_result.map_err(|error| {
             let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match parse_problem(&value) {
-                Some((word, problem)) => at_its_line(word, problem),
+                Some((word, problem)) => error_at_line(word, problem),
                 None if value.is_object() && STATE_KEYS.iter().all(|key| value.get(key).is_none()) => {
                     let problem = "it has no `director_id`, which every state has: it is another JSON file";
                     damage_error(Error::invalid(problem))
@@ -685,7 +685,7 @@ impl State {
         })?;
         match state.problem() {
             None => Ok(state),
-            Some((word, problem)) => Err(at_its_line(word, problem)),
+            Some((word, problem)) => Err(error_at_line(word, problem)),
         }
     }
 
@@ -764,7 +764,8 @@ impl State {
 
     /// Returns true if the last update of the VM in place failed.
     pub fn update_failed(&self) -> bool {
-        self.monopile.failed_update_of.is_some() && self.monopile.failed_update_of.as_ref() == self.vm_cid()
+        self.monopile.vm_of_failed_update.is_some()
+            && self.monopile.vm_of_failed_update.as_ref() == self.vm_cid()
     }
 
     /// Returns the task of the VM's agent that an earlier run waited for.
@@ -1052,7 +1053,7 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
             };
             format!("line {line}: {kind}, but a state is a JSON object")
         }
-        _ => match (key_before(error, bytes), mismatch(&problem)) {
+        _ => match (key_before(error, bytes), split_type_mismatch(&problem)) {
             (Some(key), Some((actual_value, required_type))) => {
                 format!("line {line}: `{key}` must be {required_type}, not {actual_value}")
             }
@@ -1065,7 +1066,7 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
 }
 
 /// Splits the description of a value of the wrong type into the value and the type that is needed.
-fn mismatch(problem: &str) -> Option<(String, &str)> {
+fn split_type_mismatch(problem: &str) -> Option<(String, &str)> {
     let (_, problem) = problem.split_once(": ")?;
     let (actual_value, required_type) = problem.strip_suffix(" is needed")?.split_once(" where ")?;
     let required_type = if required_type == "a text" { "a string" } else { required_type };

@@ -48,7 +48,7 @@ impl Store {
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
             let action = format!("removing the rest of an interrupted run beside '{storage}'");
-            storage.with_owner_hint(Error::io(action, error))
+            storage.with_path_hint(Error::io(action, error))
         })?;
         let state = stored_state.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
@@ -64,21 +64,21 @@ impl Store {
     /// Replaces the state with a kept version. The current state is kept as a version, even if it cannot be
     /// parsed.
     ///
-    /// Before the state is replaced, `agree` gets the current state, `None` if it cannot be used, and the
+    /// Before the state is replaced, `confirm` gets the current state, `None` if it cannot be used, and the
     /// version. Documents may have been encrypted for changed recipients before that.
     pub fn restore(
         storage: &Storage,
         holder: &Holder,
         on_conflict: &mut LockConflictHandler<'_>,
         version: &str,
-        agree: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
+        confirm: &mut dyn FnMut(Option<&State>, &State) -> Result<()>,
     ) -> Result<()> {
         let storage = storage.resolve_links()?;
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let stored_form = storage.read_stored_form().map_err(|error| {
             let error = Error::io(format!("reading the state '{storage}'"), error);
-            storage.with_owner_hint(error)
+            storage.with_path_hint(error)
         })?;
         storage.reencrypt(stored_form)?;
         let versions = versions::read_versions(&storage)?;
@@ -98,7 +98,7 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
-        agree(current_state.as_ref(), &requested_state)?;
+        confirm(current_state.as_ref(), &requested_state)?;
         let journal = Journal::held_by(&storage, holder);
         let state = current_state.unwrap_or_default();
         let mut store = Store {
@@ -117,7 +117,7 @@ impl Store {
     pub fn keep_version(&self) -> Result<u64> {
         versions::keep(&self.storage)
             .map_err(|error| Error::io(format!("keeping a version of '{}'", self.storage), error))
-            .map_err(|error| self.storage.with_owner_hint(error))
+            .map_err(|error| self.storage.with_path_hint(error))
     }
 
     /// Returns the earlier holder if this run took over an expired lease.
@@ -193,7 +193,7 @@ impl Store {
                 .keep_backup()
                 .map_err(|error| {
                     let error = Error::io(format!("keeping a copy of '{}'", self.storage), error);
-                    self.storage.with_owner_hint(error)
+                    self.storage.with_path_hint(error)
                 })
                 .context(failure_message)?;
         }
@@ -206,7 +206,7 @@ impl Store {
                     the same command again"
             };
             let error = Error::failure(failure_message()).with_source(error);
-            self.storage.with_owner_hint(error).with_rerun_hint(rerun_hint)
+            self.storage.with_path_hint(error).with_rerun_hint(rerun_hint)
         })?;
         self.state = next_state;
         self.exists = true;

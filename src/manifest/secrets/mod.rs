@@ -183,11 +183,11 @@ impl<'n> ClassifiedTexts<'n> {
     fn warning(&self) -> Option<String> {
         // Shorter values are never redacted.
         let is_redacted = |text: &str| text.chars().nth(MIN_REDACTED_CHARS - 1).is_some();
-        let mut public = self
+        let mut public_values = self
             .named_values
             .iter()
             .filter(|value| is_redacted(&value.text) && self.is_public_name(&value.text));
-        let NamedValue { key, text, position } = public.next()?;
+        let NamedValue { key, text, position } = public_values.next()?;
         let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
         Some(format!(
             "{place}the value of `{key}` is also {}, so it is not redacted: choose another value",

@@ -216,7 +216,7 @@ impl<'a> Resolver<'a> {
         kind: &str,
         stored_value: Option<Node>,
     ) -> Result<Option<Node>> {
-        let Some((spec, authority)) = self.prepare(definition, kind)? else { return Ok(stored_value) };
+        let Some((spec, authority)) = self.resolve_spec(definition, kind)? else { return Ok(stored_value) };
         if let Some(stored_value) = stored_value {
             let mismatches = spec.mismatches(&stored_value, authority.as_ref());
             if mismatches.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the type and options of a declared variable, and its CA. Returns `None` if its options refer
     /// to variables without a value.
-    pub fn prepare(
+    pub fn resolve_spec(
         &mut self,
         definition: &Definition,
         kind: &str,
@@ -261,7 +261,7 @@ impl<'a> Resolver<'a> {
                 let position = options.as_ref().and_then(|options| options.get("ca")).map(|ca| &ca.position);
                 match self.resolve(ca, position.unwrap_or(&definition.position))? {
                     Some(value) => {
-                        Some(Authority::from_value(ca, &value).map_err(|error| self.explain(ca, error))?)
+                        Some(Authority::from_value(ca, &value).map_err(|error| self.with_origin(ca, error))?)
                     }
                     None => return Ok(None),
                 }
@@ -319,7 +319,7 @@ impl<'a> Resolver<'a> {
                     kind_with_article(&new_key)
                 ));
                 return Err(match syntax::as_single_reference(text) {
-                    Some(reference) => self.explain(reference.variable(), error),
+                    Some(reference) => self.with_origin(reference.variable(), error),
                     None => error,
                 });
             }
@@ -363,7 +363,7 @@ impl<'a> Resolver<'a> {
                         reference.name,
                         kind_with_article(&value)
                     ));
-                    return Err(self.explain(reference.variable(), error));
+                    return Err(self.with_origin(reference.variable(), error));
                 }
             }
         }
@@ -442,7 +442,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Adds to an error about the value of a variable the file that has it, and how to correct it.
-    fn explain(&self, name: &str, error: Error) -> Error {
+    fn with_origin(&self, name: &str, error: Error) -> Error {
         match self.origin(name) {
             Some(origin) => origin.explain(error),
             None => error,

@@ -223,7 +223,7 @@ fn compare_with_declaration(
     let Some((definitions, definition)) = declarations.get(name) else { return Ok(()) };
     let (Some(kind), Some(value)) = (&definition.kind, store.get(name).cloned()) else { return Ok(()) };
     let mut resolver = Resolver::new(&declarations.sources, definitions, Some(store), now).read_only();
-    match resolver.prepare(definition, kind)? {
+    match resolver.resolve_spec(definition, kind)? {
         Some((spec, authority)) => {
             for problem in spec.mismatches(&value, authority.as_ref()) {
                 result.findings.push(VariableFinding { name: name.to_owned(), problem });

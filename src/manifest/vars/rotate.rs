@@ -150,7 +150,7 @@ impl Rotation<'_> {
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
-            .prepare(store, name, &old_value, old_certificate)
+            .find_spec(store, name, &old_value, old_certificate)
             .and_then(|inputs| check_authority(store, inputs.1.as_ref(), self.now).map(|()| inputs))
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new_value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
@@ -174,7 +174,7 @@ impl Rotation<'_> {
     }
 
     /// Returns the spec and the CA of the new value: from the declaration, or modelled on the old value.
-    fn prepare(
+    fn find_spec(
         &mut self,
         store: &mut VarsStore,
         name: &str,
@@ -186,7 +186,7 @@ impl Rotation<'_> {
             let path = store.path().to_owned();
             let mut resolver =
                 Resolver::new(&self.declarations.sources, definitions, Some(store), self.now).read_only();
-            if let Some(inputs) = resolver.prepare(definition, &kind)? {
+            if let Some(inputs) = resolver.resolve_spec(definition, &kind)? {
                 return Ok(inputs);
             }
             let error = resolver

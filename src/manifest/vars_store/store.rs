@@ -197,7 +197,7 @@ impl VarsStore {
         }
         let lock_error = |error| {
             Error::io(format!("locking vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, self.new_path_option())
+                .with_path_hint(&self.path, self.new_path_option())
         };
         let is_absent = !self.path.exists();
         if is_absent {
@@ -253,7 +253,7 @@ impl VarsStore {
         }
         let write_error = |error| {
             Error::io(format!("writing vars store '{}'", self.path.display()), error)
-                .with_owner_hint(&self.path, self.new_path_option())
+                .with_path_hint(&self.path, self.new_path_option())
         };
         // A store behind a symbolic link stays at the link's target.
         let path = self.path.canonicalize().unwrap_or_else(|_| self.path.clone());

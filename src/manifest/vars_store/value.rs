@@ -139,14 +139,14 @@ fn key_size_like(value: &Node) -> KeySize {
 pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
     let text = |key: &str| value.get(key).and_then(Node::as_str);
     let key = SigningKey::from_pem(text("private_key")?).ok()?;
-    let public = text("public_key")?;
-    if let Some(encoded_key) = public.strip_prefix("ssh-rsa ") {
+    let public_key = text("public_key")?;
+    if let Some(encoded_key) = public_key.strip_prefix("ssh-rsa ") {
         use base64::Engine;
         let encoded_key = encoded_key.split_whitespace().next()?;
         let wire = base64::engine::general_purpose::STANDARD.decode(encoded_key).ok()?;
         return Some(super::rsa_key::ssh_wire_of(key.public_bits())? != wire);
     }
-    let blocks = pem_text::blocks(public);
+    let blocks = pem_text::blocks(public_key);
     let block = blocks.iter().find(|block| block.tag() == "PUBLIC KEY")?;
     Some(!block.contents().ends_with(key.public_bits()))
 }

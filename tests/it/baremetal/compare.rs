@@ -67,8 +67,8 @@ fn connectors_and_targets_are_printed_like_openstack() {
     commands.push([&list[..], &["-c", "volume_id", "-c", "uuid", "--sort-column", "boot_index"]].concat());
     commands.push([&list[..], &["--sort", "boot_index:desc"]].concat());
     let bare_node = bench.ironic.enroll_node("iscsi_boot:true");
-    for more in [&[][..], &["--print-empty"], &["-f", "csv"], &["-f", "yaml"]] {
-        commands.push([&["volume", "connector", "list", "--node", &bare_node.name][..], more].concat());
+    for extra_args in [&[][..], &["--print-empty"], &["-f", "csv"], &["-f", "yaml"]] {
+        commands.push([&["volume", "connector", "list", "--node", &bare_node.name][..], extra_args].concat());
     }
     for arguments in &commands {
         let theirs = bench.ironic.run_reference(arguments);
@@ -100,7 +100,7 @@ const OURS: [(&str, &str); 9] = [
 
 /// Returns the options of a command of `baremetal`, without those of every command and hidden spellings.
 fn our_options(words: &str) -> BTreeSet<String> {
-    let mut command = &monopile::cli::command();
+    let mut command = &monopile::cli::grammar();
     for word in ["baremetal"].into_iter().chain(words.split(' ')) {
         command = command.find_subcommand(word).unwrap();
     }
@@ -166,7 +166,7 @@ fn created_objects_are_printed_like_openstack() {
             "--boot-index",
             id,
         ];
-        let more = [
+        let extra_args = [
             "--property",
             "target_luns=[1, 2]",
             "--property",
@@ -176,7 +176,7 @@ fn created_objects_are_printed_like_openstack() {
             "--extra",
             "c=null",
         ];
-        options.iter().chain(&more).map(ToString::to_string).collect()
+        options.iter().chain(&extra_args).map(ToString::to_string).collect()
     };
     let texts =
         |arguments: &'_ [String]| arguments.iter().map(String::as_str).map(str::to_owned).collect::<Vec<_>>();

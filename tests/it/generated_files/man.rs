@@ -5,7 +5,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use monopile::cli::{
-    DURATIONS, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars,
+    DURATIONS_NOTE, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars,
     takes_duration,
 };
 use regex::Regex;
@@ -197,7 +197,7 @@ fn sections(command: &Command, groups: &[&Command]) -> Roff {
         add_section(&mut page, "ENVIRONMENT", &environment(command, is_main));
         add_section(&mut page, "FILES", &files(command, is_main));
     }
-    let durations = (is_main || takes_duration(command)).then(|| DURATIONS.to_owned());
+    let durations = (is_main || takes_duration(command)).then(|| DURATIONS_NOTE.to_owned());
     let remarks = notes.into_iter().flat_map(|notes| [notes.without_effect.clone(), notes.remarks.clone()]);
     let remarks: Vec<String> = remarks.flatten().chain(durations).collect();
     if !remarks.is_empty() {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::is_updating;
-use monopile::cli::{DURATIONS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars};
+use monopile::cli::{DURATIONS_NOTE, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -30,7 +30,7 @@ fn files(directory: &Path) -> BTreeMap<String, String> {
 
 #[test]
 fn man_pages_are_up_to_date() {
-    let new_pages: BTreeMap<String, String> = man::pages(monopile::cli::command()).into_iter().collect();
+    let new_pages: BTreeMap<String, String> = man::pages(monopile::cli::grammar()).into_iter().collect();
     let page = |name: &str| new_pages.get(name).unwrap_or_else(|| panic!("{name}: {:?}", new_pages.keys()));
     for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
         for name in ["monopile.1", "monopile-create-env.1"] {
@@ -60,7 +60,7 @@ fn man_pages_are_up_to_date() {
 
 #[test]
 fn reference_is_up_to_date() {
-    let mut grammar = monopile::cli::command();
+    let mut grammar = monopile::cli::grammar();
     grammar.build();
     let commands = commands(&grammar);
     let (baremetal, commands): (Vec<&Command>, Vec<&Command>) =
@@ -90,7 +90,7 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     );
     let global = grammar.get_arguments().filter(|arg| !arg.is_hide_set() && arg.is_global_set());
     add_table(&mut text, "option", global.map(row));
-    writeln!(text, "\n{DURATIONS}").unwrap();
+    writeln!(text, "\n{DURATIONS_NOTE}").unwrap();
     let common = CommonOptions::of(commands);
     common.describe(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");

@@ -273,7 +273,7 @@ fn harmful(text: &str, allows_styles: bool) -> Option<char> {
 fn no_command_prints_hostile_bytes() {
     let tested_commands: Vec<String> =
         COMMANDS.iter().chain(BAREMETAL).map(|args| format!("{} ", args.join(" "))).collect();
-    for command in leaves(&monopile::cli::command(), &[]) {
+    for command in leaves(&monopile::cli::grammar(), &[]) {
         let is_named = tested_commands.iter().any(|line| line.starts_with(&format!("{command} ")));
         assert!(is_named, "`{command}` is not tested");
     }
@@ -286,13 +286,13 @@ fn no_command_prints_hostile_bytes() {
     world.run(["inspect-local-stemcell", "stemcell.tgz"]).success();
     world.run(["inspect-local-release", "release.tgz"]).success();
     for args in COMMANDS {
-        for more in [&[][..], &["--json"], &["--verbose"]] {
-            let run = world.run(more.iter().chain(*args));
+        for extra_args in [&[][..], &["--json"], &["--verbose"]] {
+            let run = world.run(extra_args.iter().chain(*args));
             // Interpolated values and files go to a pipe as they are.
             let is_raw = matches!(args[0], "interpolate" | "render-template" | "completion");
             let output = if is_raw { String::new() } else { run.stdout.clone() };
             for text in [&output, &run.stderr] {
-                assert_eq!(harmful(text, false), None, "{more:?} {args:?}: {text:?}");
+                assert_eq!(harmful(text, false), None, "{extra_args:?} {args:?}: {text:?}");
             }
             std::fs::write(world.path("bosh-state.json"), &seal).unwrap();
         }
@@ -304,11 +304,11 @@ fn hostile_bytes_from_ironic_are_not_printed() {
     let (world, ironic) = (World::new(), start_hostile_ironic(HOSTILE));
     let (endpoint, mut hostile_count) = (ironic.url(""), 0);
     for args in BAREMETAL {
-        for more in [&[][..], &["--json"], &["--verbose"]] {
-            let run = world.run(args.iter().chain(&["--os-endpoint", &endpoint]).chain(more));
+        for extra_args in [&[][..], &["--json"], &["--verbose"]] {
+            let run = world.run(args.iter().chain(&["--os-endpoint", &endpoint]).chain(extra_args));
             assert!([0, 1, 2, 3].contains(&run.code), "{args:?}: {} {}", run.code, run.stderr);
             for text in [&run.stdout, &run.stderr] {
-                assert_eq!(harmful(text, false), None, "{more:?} {args:?}: {text:?}");
+                assert_eq!(harmful(text, false), None, "{extra_args:?} {args:?}: {text:?}");
             }
             // Tables escape control characters; errors drop escape sequences.
             let shows = |text: &str| text.contains("pwned") || text.contains("evil");

@@ -260,18 +260,18 @@ fn copy_missing(source_root: &Path, target_root: &Path) -> io::Result<()> {
     for entry in entries {
         let entry = entry?;
         let target_path = target_root.join(entry.file_name());
-        let existing = fs::symlink_metadata(&target_path).ok();
+        let existing_metadata = fs::symlink_metadata(&target_path).ok();
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            match existing {
+            match existing_metadata {
                 None => fs::create_dir(&target_path)?,
-                Some(existing) if existing.is_dir() => {}
+                Some(metadata) if metadata.is_dir() => {}
                 Some(_) => continue,
             }
             copy_missing(&entry.path(), &target_path)?;
-        } else if existing.is_none() && kind.is_symlink() {
+        } else if existing_metadata.is_none() && kind.is_symlink() {
             symlink(fs::read_link(entry.path())?, &target_path)?;
-        } else if existing.is_none() && kind.is_file() {
+        } else if existing_metadata.is_none() && kind.is_file() {
             match fs::copy(entry.path(), &target_path) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 result => drop(result?),

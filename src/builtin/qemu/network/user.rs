@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::unsupported_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::Port;
-use net::listener::{self, ANOTHER_ADDRESS};
+use net::listener::{self, OTHER_ADDRESS_HINT};
 
 // The addresses of the network are QEMU's defaults.
 /// The range of the network's addresses.
@@ -116,7 +116,7 @@ impl UserNetwork {
                 owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(unsupported_error(format!(
                 "port '{name}' of the VM is in use: {owner} listens on {host_address}. Stop it, or \
-                 {ANOTHER_ADDRESS}"
+                 {OTHER_ADDRESS_HINT}"
             )));
         }
         Ok(())

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::{CpiInputs, LocatedCpi, ResolvedCpis, agent, builtin_config, check_program, jobs};
+use super::{CpiInputs, ResolvedCpis, RunnableCpi, agent_settings, builtin_config, check_program, jobs};
 use crate::cpi::create_private_directory;
 use crate::protocol::BuiltinCpi;
 use base::error::ResultExt;
@@ -60,7 +60,7 @@ impl<'a> ResolvedEntry<'a> {
         resolved_cpis: &ResolvedCpis<'_>,
         root: &Path,
         stage: &Stage,
-    ) -> Result<LocatedCpi> {
+    ) -> Result<RunnableCpi> {
         let CpiEntry { kind, properties, .. } = self.cpi;
         let provider = resolved_cpis.inputs.provider;
         match &self.entry_kind {
@@ -76,21 +76,21 @@ impl<'a> ResolvedEntry<'a> {
                 let config = builtin_config(resolved_cpis.run, kind, provider, &Map::new());
                 let mut context = with_registry(properties, resolved_cpis);
                 if properties.contains_key("agent") {
-                    context.insert("agent".into(), agent(provider, properties));
+                    context.insert("agent".into(), agent_settings(provider, properties));
                 }
-                resolved_cpis.locate_builtin(kind, (root.join("cpi.json"), config), context, root)
+                resolved_cpis.locate_builtin(kind, &root.join("cpi.json"), &config, context, root)
             }
             EntryKind::Job(job) => {
                 let cpi_jobs = jobs::jobs_of_type(job, &resolved_cpis.inputs)?;
-                let mut located_cpi = resolved_cpis
+                let mut runnable_cpi = resolved_cpis
                     .open_userland(self.cpi.userland.as_ref(), stage)
                     .and_then(|userland| {
                         let properties = self.job_properties(provider);
                         jobs::install(resolved_cpis, &cpi_jobs, &properties, userland, root, stage)
                     })
-                    .context(|| self.cannot_be_installed())?;
-                located_cpi.context.clone_from(properties);
-                Ok(located_cpi)
+                    .context(|| self.installation_problem())?;
+                runnable_cpi.context.clone_from(properties);
+                Ok(runnable_cpi)
             }
         }
     }
@@ -112,10 +112,10 @@ impl<'a> ResolvedEntry<'a> {
                     stage,
                 )
             })
-            .context(|| self.cannot_be_installed())
+            .context(|| self.installation_problem())
     }
 
-    fn cannot_be_installed(&self) -> String {
+    fn installation_problem(&self) -> String {
         format!("CPI '{}' of type '{}' cannot be installed", self.cpi.name, self.cpi.kind)
     }
 

@@ -52,7 +52,7 @@ impl OwnedCpiInputs {
     ) -> Result<Self> {
         let provider = manifest.provider()?;
         let config = manifest.cpis()?;
-        let releases = open_releases(run, inputs, manifest, (&provider, config.as_ref()), stage)?;
+        let releases = open_releases(run, inputs, manifest, &provider, config.as_ref(), stage)?;
         Ok(OwnedCpiInputs {
             provider,
             config,
@@ -106,7 +106,8 @@ fn open_releases(
     run: &RunContext,
     inputs: &Inputs,
     manifest: &LoadedManifest,
-    (provider, config): (&CloudProvider, Option<&CpiConfig>),
+    provider: &CloudProvider,
+    config: Option<&CpiConfig>,
     stage: &Stage,
 ) -> Result<Vec<Release>> {
     let has_cpi_job = |name: &str| match &provider.cpi {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::{CpiInputs, LocatedCpi, ResolvedCpis, with_directories};
+use super::{CpiInputs, ResolvedCpis, RunnableCpi, directory_env_vars};
 use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
 };
@@ -115,7 +115,7 @@ pub(super) fn install(
     userland: Option<Arc<Userland>>,
     root: &Path,
     stage: &Stage,
-) -> Result<LocatedCpi> {
+) -> Result<RunnableCpi> {
     let ResolvedCpis { run, inputs, .. } = resolved_cpis;
     let found_jobs = find_jobs(named_jobs, inputs)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs, inputs)?;
@@ -131,7 +131,7 @@ pub(super) fn install(
         None => Executable {
             program: jobs_directory.join(&cpi.name).join(CPI),
             arguments: Vec::new(),
-            env_vars: with_directories(run, &installed_packages.packages_directory, &jobs_directory),
+            env_vars: directory_env_vars(run, &installed_packages.packages_directory, &jobs_directory),
         },
         Some(userland) => {
             executable_in(userland, run, &cpi.name, &installed_packages, &jobs_directory, root)?
@@ -139,7 +139,7 @@ pub(super) fn install(
     };
     let unchanged = UNCHANGED_PACKAGES.map(|(name, value)| (name.to_owned(), value.to_owned()));
     executable.env_vars.extend(unchanged);
-    Ok(LocatedCpi {
+    Ok(RunnableCpi {
         executable,
         // Its configuration is in its rendered files.
         context: Map::new(),
@@ -163,7 +163,7 @@ fn executable_in(
     // Stemcells are unpacked there, maybe after the CPI was installed.
     let images = run.paths.scratch.join("stemcell");
     create_private_directory(&images)?;
-    let mut env_vars = with_directories(run, Path::new(PACKAGES), Path::new(JOBS));
+    let mut env_vars = directory_env_vars(run, Path::new(PACKAGES), Path::new(JOBS));
     // A directory for temporary files on this machine.
     env_vars.retain(|(name, _)| name != "TMPDIR");
     let layout =

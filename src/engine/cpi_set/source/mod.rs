@@ -36,8 +36,8 @@ use entry::ResolvedEntry;
 use manifest::UserlandRef;
 use manifest::deployment::{CloudProvider, CpiSource};
 
-/// The executable of a CPI, and the CPI-specific context of its requests.
-pub(crate) struct LocatedCpi {
+/// A CPI that can be run: its executable, and the CPI-specific context of its requests.
+pub(crate) struct RunnableCpi {
     pub(crate) executable: Executable,
     /// The CPI-specific part of the context in its requests, such as its properties in the CPI config.
     pub(crate) context: Map<String, Value>,
@@ -65,9 +65,9 @@ pub(crate) struct ResolvedCpis<'a> {
     userlands: RefCell<OpenedUserlands>,
 }
 
-/// A CPI that was installed, with everything that other CPIs may share with it.
-pub(crate) struct InstalledCpi {
-    located_cpi: LocatedCpi,
+/// The installation of a CPI for others to take, with everything that other CPIs may share with it.
+pub(crate) struct ShareableInstallation {
+    runnable_cpi: RunnableCpi,
     packages: SharedPackages,
     userlands: OpenedUserlands,
 }
@@ -108,7 +108,7 @@ impl<'a> ResolvedCpis<'a> {
     }
 
     /// Installs a CPI if needed. No name means the default CPI.
-    pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<LocatedCpi> {
+    pub(crate) fn install(&self, name: Option<&str>, stage: &Stage) -> Result<RunnableCpi> {
         match name {
             None => self.install_default(&self.default_root(), stage),
             Some(name) => {
@@ -134,17 +134,21 @@ impl<'a> ResolvedCpis<'a> {
     }
 
     /// Installs a CPI like [`Self::install`], for other [`ResolvedCpis`] of the same manifest.
-    pub(crate) fn install_for_others(self, name: Option<&str>, stage: &Stage) -> Result<InstalledCpi> {
-        let located_cpi = self.install(name, stage)?;
+    pub(crate) fn install_for_others(
+        self,
+        name: Option<&str>,
+        stage: &Stage,
+    ) -> Result<ShareableInstallation> {
+        let runnable_cpi = self.install(name, stage)?;
         let (packages, userlands) = (self.shared_packages.into_inner(), self.userlands.into_inner());
-        Ok(InstalledCpi { located_cpi, packages, userlands })
+        Ok(ShareableInstallation { runnable_cpi, packages, userlands })
     }
 
     /// Takes over what [`Self::install_for_others`] installed.
-    pub(crate) fn adopt(&self, cpi: InstalledCpi) -> LocatedCpi {
-        self.shared_packages.borrow_mut().extend(cpi.packages);
-        self.userlands.borrow_mut().extend(cpi.userlands);
-        cpi.located_cpi
+    pub(crate) fn take_installation(&self, installation: ShareableInstallation) -> RunnableCpi {
+        self.shared_packages.borrow_mut().extend(installation.packages);
+        self.userlands.borrow_mut().extend(installation.userlands);
+        installation.runnable_cpi
     }
 
     /// Checks a CPI like [`Self::install`], but compiles no packages.
@@ -180,13 +184,13 @@ impl<'a> ResolvedCpis<'a> {
 
     /// Prepares the CPI of `cloud_provider`: a built-in one, an executable, or jobs of releases, which are
     /// compiled and rendered here.
-    fn install_default(&self, root: &Path, stage: &Stage) -> Result<LocatedCpi> {
+    fn install_default(&self, root: &Path, stage: &Stage) -> Result<RunnableCpi> {
         let (provider, manifest) = (self.inputs.provider, self.inputs.manifest);
         match &provider.cpi {
             CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some() => {
-                let config = self.run.paths.scratch.join(format!("{name}-cpi.json"));
-                let config = (config, builtin_config(self.run, name, provider, &provider.properties));
-                self.locate_builtin(name, config, Map::new(), root)
+                let file = self.run.paths.scratch.join(format!("{name}-cpi.json"));
+                let config = builtin_config(self.run, name, provider, &provider.properties);
+                self.locate_builtin(name, &file, &config, Map::new(), root)
             }
             CpiSource::Builtin(name) => {
                 let names_note = format!("the built-in CPIs are: {}", BuiltinCpi::names(", "));
@@ -223,16 +227,17 @@ impl<'a> ResolvedCpis<'a> {
     fn locate_builtin(
         &self,
         name: &str,
-        (file, config): (PathBuf, Value),
+        file: &Path,
+        config: &Value,
         context: Map<String, Value>,
         root: &Path,
-    ) -> Result<LocatedCpi> {
-        write_atomically(&file, config.to_string().as_bytes())
+    ) -> Result<RunnableCpi> {
+        write_atomically(file, config.to_string().as_bytes())
             .map_err(|error| Error::io("writing the configuration of the built-in CPI", error))?;
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
         let program = self.run.paths.executable.clone();
-        Ok(LocatedCpi { is_builtin: true, ..self.locate_program(program, arguments, context, root) })
+        Ok(RunnableCpi { is_builtin: true, ..self.locate_program(program, arguments, context, root) })
     }
 
     fn locate_program(
@@ -241,10 +246,10 @@ impl<'a> ResolvedCpis<'a> {
         arguments: Vec<String>,
         context: Map<String, Value>,
         root: &Path,
-    ) -> LocatedCpi {
-        let env_vars = with_directories(self.run, &root.join("packages"), &root.join("jobs"));
+    ) -> RunnableCpi {
+        let env_vars = directory_env_vars(self.run, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, env_vars };
-        LocatedCpi { executable, context, is_builtin: false, release: None, packages: None }
+        RunnableCpi { executable, context, is_builtin: false, release: None, packages: None }
     }
 }
 
@@ -274,7 +279,7 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
 }
 
 /// Returns the environment of a CPI process: that of this program, plus the directories of packages and jobs.
-fn with_directories(
+fn directory_env_vars(
     run: &RunContext,
     packages_directory: &Path,
     jobs_directory: &Path,
@@ -299,13 +304,13 @@ fn builtin_config(
         config.insert("root".into(), json!(location::directory(run, cpi, properties)));
     }
     config.extend(properties.clone());
-    config.insert("agent".into(), agent(provider, properties));
+    config.insert("agent".into(), agent_settings(provider, properties));
     Value::Object(config)
 }
 
 /// Returns the settings for agents. The properties take precedence over those of `cloud_provider`, as in the
 /// job of a CPI release.
-fn agent(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
+fn agent_settings(provider: &CloudProvider, properties: &Map<String, Value>) -> Value {
     let mut agent = json!({"mbus": provider.mbus.expose(), "cert": provider.cert.to_json()});
     if let (Some(Value::Object(agent_properties)), Value::Object(agent)) =
         (properties.get("agent"), &mut agent)

@@ -37,7 +37,7 @@ impl ResolvedCpis<'_> {
                 })
         })?;
         let source =
-            self.download(&url, Some(&expected_digest), stage).context(|| cannot_be_used(userland_ref))?;
+            self.download(&url, Some(&expected_digest), stage).context(|| userland_problem(userland_ref))?;
         let blobs = source.image.into_iter().flatten().map(|blob| (blob.digest, blob.path));
         Ok(iter::once((expected_digest, source.path)).chain(blobs).collect())
     }
@@ -50,7 +50,7 @@ impl ResolvedCpis<'_> {
             ArtifactUrl::Local(path) => Source::local(path).map(drop),
             ArtifactUrl::Http(_) | ArtifactUrl::Image(_) => Ok(()),
         }
-        .context(|| cannot_be_used(&userland_ref))
+        .context(|| userland_problem(&userland_ref))
     }
 
     /// Opens a userland, once in a run.
@@ -66,7 +66,7 @@ impl ResolvedCpis<'_> {
             return Ok(Some(Arc::clone(open_userland)));
         }
         let open_userland =
-            Arc::new(self.obtain_userland(&userland_ref, stage).context(|| cannot_be_used(&userland_ref))?);
+            Arc::new(self.obtain_userland(&userland_ref, stage).context(|| userland_problem(&userland_ref))?);
         let scratch = self.run.paths.scratch.join("userland-check");
         create_private_directory(&scratch)?;
         open_userland.check(&scratch)?;
@@ -121,7 +121,7 @@ struct LocatedUserland {
     files: Vec<PathBuf>,
 }
 
-fn cannot_be_used(userland_ref: &UserlandRef) -> String {
+fn userland_problem(userland_ref: &UserlandRef) -> String {
     let title = userland_ref.title();
     match userland_ref.url.contains("://") {
         // A URL may have credentials.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::super::status::keep_untracked;
+use super::super::status::untracked_disk_hint;
 use super::super::unfinished_deploy_error;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
@@ -13,7 +13,7 @@ use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::{Presence, describe_off, with_cpi_context};
 use crate::effects::{
-    Contradiction, DENIED_MOUNT, describe_denied_mount, describe_not_found, hint_for_denied_mount,
+    Contradiction, DENIED_MOUNT_NOTE, describe_denied_mount, describe_not_found, hint_for_denied_mount,
     probable_cause_of_denial,
 };
 use crate::jobs::AgentState;
@@ -51,11 +51,11 @@ pub(super) struct Diagnosis {
 }
 
 /// The hint for a deploy that did not finish.
-const FINISH_DEPLOY: &str = "finish the last deploy: `monopile create-env MANIFEST`";
+const FINISH_DEPLOY_HINT: &str = "finish the last deploy: `monopile create-env MANIFEST`";
 
 /// Returns the error for a deploy that did not finish.
 pub(super) fn unfinished_error(is_unfinished: bool) -> Option<Error> {
-    is_unfinished.then(|| unfinished_deploy_error().with_hint(FINISH_DEPLOY))
+    is_unfinished.then(|| unfinished_deploy_error().with_hint(FINISH_DEPLOY_HINT))
 }
 
 /// Resources about which the CPI could not be asked, because its call failed.
@@ -190,7 +190,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             }
         } else if checked_vm.is_some_and(|checked_vm| checked_vm.presence != Presence::Gone) {
             match ask_mounted_disks(probe, &vm, timeout)? {
-                Err(AgentProblem { problem, hints: agent_hints, other_server }) => {
+                Err(AgentProblem { problem, hints: agent_hints, other_answer }) => {
                     hints = agent_hints;
                     if let Some(other) = OtherAddress::find(probe.endpoint, &probe.state) {
                         probe.run.reporter.note(other.note());
@@ -200,7 +200,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     agent_finding = Some(match problem.kind {
                         ProblemKind::StoppedVm => silent_agent_finding(
                             &vm,
-                            &match other_server {
+                            &match other_answer {
                                 Some(answer) => format!(
                                     "its VM is stopped, and another server has its address {}: {answer}",
                                     probe.agent.address()
@@ -252,7 +252,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 _ => None,
             });
         if let Some(disk) = denied_mount {
-            probe.run.reporter.note(DENIED_MOUNT);
+            probe.run.reporter.note(DENIED_MOUNT_NOTE);
             hints.push(hint_for_denied_mount(disk));
         } else if is_contradicted || cause.is_some() {
             let cpi = denied_resources.first().and_then(Resource::cpi);
@@ -263,7 +263,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         }
     }
     hints.extend(untracked_disk_problems.iter().filter_map(|problem| match &problem.subject {
-        ProblemSubject::Disk(disk) => Some(keep_untracked(&disk.cid)),
+        ProblemSubject::Disk(disk) => Some(untracked_disk_hint(&disk.cid)),
         _ => None,
     }));
     let problems: Vec<Problem> = disk_problems
@@ -297,7 +297,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     let is_deploy_unfinished = probe.has_failed_deploy || !has_jobs;
     if !problems.is_empty() && is_deploy_unfinished {
         probe.run.reporter.note("the last deploy did not finish: `monopile create-env MANIFEST` finishes it");
-        hints.push(FINISH_DEPLOY.to_owned());
+        hints.push(FINISH_DEPLOY_HINT.to_owned());
     }
     Ok(Diagnosis {
         findings,
@@ -428,7 +428,7 @@ struct AgentProblem {
     problem: Problem,
     hints: Vec<String>,
     /// The answer of another server at the address of a stopped VM.
-    other_server: Option<String>,
+    other_answer: Option<String>,
 }
 
 /// Asks the VM's own agent for its mounted disks.
@@ -447,15 +447,15 @@ fn ask_mounted_disks(
         let subject = ProblemSubject::Vm(vm.clone());
         Problem { kind, subject, description, repairs }
     };
-    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_server: None }));
+    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_answer: None }));
     if !matches!(answer, Ok(None)) && probe.executor.cpis().is_off(vm)? {
-        let other_server = match &answer {
+        let other_answer = match &answer {
             Ok(other) => other.as_ref().map(|other| format!("it is another VM: {other}")),
             Err(error) => (!error.is_transient()).then(|| error.to_string()),
         };
         let repairs = vec![Repair::RebootVm, Repair::RecreateVm];
         let problem = problem(ProblemKind::StoppedVm, describe_off(vm), repairs);
-        return Ok(Err(AgentProblem { problem, hints: Vec::new(), other_server }));
+        return Ok(Err(AgentProblem { problem, hints: Vec::new(), other_answer }));
     }
     match answer {
         Ok(None) => {
@@ -479,7 +479,7 @@ fn ask_mounted_disks(
             let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
             let hints = cause.hints().to_vec();
             let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());
-            Ok(Err(AgentProblem { problem, hints, other_server: None }))
+            Ok(Err(AgentProblem { problem, hints, other_answer: None }))
         }
         Err(error) => {
             // Rebooting does not help if the agent is reachable but rejects requests.

@@ -324,8 +324,9 @@ pub struct CloudCheckResult {
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&RepairChoice<'_>) -> Result<Decision>;
 
 /// The hint for a disk that is lost.
-const FORGET_DISK: &str = "only if the IaaS does not show the disk, drop its record: `monopile cloud-check \
-                           MANIFEST --resolution delete_disk_reference`, then `monopile create-env MANIFEST`";
+const FORGET_DISK_HINT: &str = "only if the IaaS does not show the disk, drop its record: `monopile \
+                                cloud-check MANIFEST --resolution delete_disk_reference`, then `monopile \
+                                create-env MANIFEST`";
 
 impl CloudCheckResult {
     /// Returns the error for unsolved problems, or else for what could not be checked, or for a deploy that
@@ -401,7 +402,7 @@ impl CloudCheckResult {
         let is_lost =
             |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
         Some(match unsolved.iter().any(is_lost) {
-            true => error.with_hint(FORGET_DISK),
+            true => error.with_hint(FORGET_DISK_HINT),
             false if error.hints().is_empty() => error.with_hint(
                 "see everything on record with its actual status: `monopile cloud-check MANIFEST --report`",
             ),
@@ -491,7 +492,7 @@ fn check_and_repair(
 ) -> Result<()> {
     let mut has_recreated_vm = false;
     for number in 1.. {
-        signals::check(run)?;
+        signals::check_may_continue(run)?;
         let check_run = with_own_scratch(run, &format!("look-{number}"))?;
         let (store, check_inputs, deployment) = repair::prepare(request, &check_run)?;
         let mut context =

@@ -7,7 +7,7 @@ use super::{CloudCheckRequest, Problem, ProblemSubject, Repair};
 use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
 use crate::cpi_set::{self, with_cpi_context};
-use crate::deploy::disk;
+use crate::deploy::disk::{self, AttachSettings};
 use crate::effects::RunRegistry;
 use crate::jobs::{AgentState, Jobs};
 use crate::recovery;
@@ -155,9 +155,10 @@ impl<'a> RepairContext<'a> {
         }
         let timeout = self.request.deploy.boot_timeout;
         if repair == Repair::ReattachDisk {
-            let (target, probe) = ((self.deployment, timeout), &mut self.probe);
+            let attach_settings = AttachSettings { deployment: self.deployment, timeout };
+            let probe = &mut self.probe;
             let reason = "it is not attached (cloud-check)";
-            disk::attach(target, &mut probe.executor, &probe.agent, disk, reason, stage, &|| ())?;
+            disk::attach(&attach_settings, &mut probe.executor, &probe.agent, disk, reason, stage, &|| ())?;
         } else {
             let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;

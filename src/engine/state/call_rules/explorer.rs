@@ -37,7 +37,7 @@ pub(super) struct Counterexample {
 }
 
 /// The property that each state has a way to a settled state.
-pub(super) const NO_DEAD_END: &str = "from every state a run leads to a settled state";
+pub(super) const PROGRESS_PROPERTY: &str = "from every state a run leads to a settled state";
 
 /// Explores at most `limit` states, until one violates a property. Looks for dead ends only after visiting
 /// all states.
@@ -76,7 +76,7 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Exploration {
     let (states, transitions) = (origins.len(), edges.len());
     let is_complete = violation.is_none() && queue.is_empty();
     if is_complete {
-        violation = dead_end(states, settled_states, edges).map(|number| (NO_DEAD_END, number));
+        violation = dead_end(states, settled_states, edges).map(|number| (PROGRESS_PROPERTY, number));
     }
     let counterexample = violation
         .map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });

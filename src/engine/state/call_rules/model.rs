@@ -21,11 +21,12 @@ use super::{
     PublishedDocument, concluding_steps, may_give_back, must_fence, progress,
 };
 
-pub(super) const ON_RECORD: &str = "each resource is on record, a suspect or of an open call";
-pub(super) const MADE_ONCE: &str = "no call is made again before its outcome is settled or a suspect";
-pub(super) const ONE_VM: &str = "no VM is made while a living one is on record";
-pub(super) const AS_RECORDED: &str = "no resource is on record as resized before it is";
-pub(super) const ONE_WRITER: &str = "only the holder of the lock writes the state";
+pub(super) const RECORD_PROPERTY: &str = "each resource is on record, a suspect or of an open call";
+pub(super) const SINGLE_CALL_PROPERTY: &str =
+    "no call is made again before its outcome is settled or a suspect";
+pub(super) const SINGLE_VM_PROPERTY: &str = "no VM is made while a living one is on record";
+pub(super) const SIZE_PROPERTY: &str = "no resource is on record as resized before it is";
+pub(super) const SINGLE_WRITER_PROPERTY: &str = "only the holder of the lock writes the state";
 
 /// The rules by which runs act.
 #[derive(Clone, Copy)]
@@ -155,7 +156,7 @@ impl Model {
         let has_read = |other: usize| other != run && state.runs[other].phase.has_read();
         let is_replaced = matches!(state.owner, Owner::Run(other) if has_read(other.into()));
         if state.runs[run].is_stale || (is_replaced && !state.is_removed) {
-            state.violate(ONE_WRITER);
+            state.violate(SINGLE_WRITER_PROPERTY);
         }
         state.record = record;
         state.runs[run].view = record;
@@ -533,11 +534,11 @@ fn check_start(state: &mut ModelState, number: usize) {
         other != number && call.kind == kind && call.is_made && call.is_announced
     };
     if state.calls.iter().enumerate().any(is_again) {
-        state.violate(MADE_ONCE);
+        state.violate(SINGLE_CALL_PROPERTY);
     }
     let vm = state.record.vm.first();
     if !state.is_removed && vm.is_some_and(|vm| state.calls[vm].is_alive) {
-        state.violate(ONE_VM);
+        state.violate(SINGLE_VM_PROPERTY);
     }
 }
 
@@ -585,7 +586,7 @@ impl System for Model {
         let is_lost = !state.calls.iter().enumerate().all(is_known);
         let vm = state.record.vm.first().map(|vm| state.calls[vm]);
         let is_ahead = state.record.is_resized && vm.is_some_and(|vm| vm.is_alive && !vm.is_resized);
-        state.violated_property.or(is_lost.then_some(ON_RECORD)).or(is_ahead.then_some(AS_RECORDED))
+        state.violated_property.or(is_lost.then_some(RECORD_PROPERTY)).or(is_ahead.then_some(SIZE_PROPERTY))
     }
 
     fn is_settled(&self, state: &ModelState) -> bool {

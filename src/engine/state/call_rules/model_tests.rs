@@ -1,8 +1,9 @@
 //! Explores the model by the rules of the code, and by rules with one mistake each.
 
-use super::explorer::{Exploration, NO_DEAD_END, explore};
+use super::explorer::{Exploration, PROGRESS_PROPERTY, explore};
 use super::model::{
-    AS_RECORDED, IMPLEMENTED_RULES, MADE_ONCE, Model, ON_RECORD, ONE_WRITER, RuleTable, Setting,
+    IMPLEMENTED_RULES, Model, RECORD_PROPERTY, RuleTable, SINGLE_CALL_PROPERTY, SINGLE_WRITER_PROPERTY,
+    SIZE_PROPERTY, Setting,
 };
 use super::{
     CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, Preparation, concluding_steps,
@@ -154,7 +155,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 2,
             resizes: false,
-            property: MADE_ONCE,
+            property: SINGLE_CALL_PROPERTY,
         },
         Mistake {
             name: "the intent is removed before the outcome is recorded",
@@ -162,7 +163,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "the lock is confirmed before the call is announced",
@@ -170,7 +171,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "the answer file is created after the lock was confirmed",
@@ -178,7 +179,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "a creating call without a usable answer is settled",
@@ -186,7 +187,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::TwoMachines,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "an error counts as proof that nothing was made",
@@ -194,7 +195,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "a resize without a usable answer counts as done",
@@ -202,7 +203,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 2,
             resizes: true,
-            property: AS_RECORDED,
+            property: SIZE_PROPERTY,
         },
         Mistake {
             name: "an expired lease is taken over without a write",
@@ -210,7 +211,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::TwoMachines,
             calls: 1,
             resizes: false,
-            property: ONE_WRITER,
+            property: SINGLE_WRITER_PROPERTY,
         },
         Mistake {
             name: "the operator cannot forget a call with an unknown outcome",
@@ -218,7 +219,7 @@ fn mistakes() -> [Mistake; 9] {
             setting: Setting::Directory,
             calls: 1,
             resizes: false,
-            property: NO_DEAD_END,
+            property: PROGRESS_PROPERTY,
         },
     ]
 }
@@ -232,7 +233,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             setting: Setting::OneMachine,
             calls: 1,
             resizes: false,
-            property: ON_RECORD,
+            property: RECORD_PROPERTY,
         },
         Mistake {
             name: "a lease that was taken over is given back before the write",
@@ -240,7 +241,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             setting: Setting::OneMachine,
             calls: 1,
             resizes: false,
-            property: ONE_WRITER,
+            property: SINGLE_WRITER_PROPERTY,
         },
     ]
 }

@@ -116,9 +116,9 @@ pub(super) fn other_state_option(state: &Path) -> &'static str {
 }
 
 /// Lists the URLs of the states below a prefix of a bucket, sorted. Returns at most `limit` of them.
-pub fn list_states_below(prefix: &BucketSettings, limit: usize) -> Result<Vec<String>> {
-    let states = BucketClient::open(prefix)?.list_states(limit);
-    states.map_err(|error| Error::io(format!("finding the states below '{}'", prefix.address), error))
+pub fn list_states_below(settings: &BucketSettings, limit: usize) -> Result<Vec<String>> {
+    let states = BucketClient::open(settings)?.list_states(limit);
+    states.map_err(|error| Error::io(format!("finding the states below '{}'", settings.address), error))
 }
 
 impl From<&Path> for Storage {
@@ -206,12 +206,12 @@ impl Storage {
         matches!(self.0.backend, Backend::Bucket(_))
     }
 
-    /// Adds the hint of [`Error::with_owner_hint`]. A bucket has no owner on this machine.
-    pub(super) fn with_owner_hint(&self, error: Error) -> Error {
+    /// Adds the hint of [`Error::with_path_hint`]. A bucket has no owner on this machine.
+    pub(super) fn with_path_hint(&self, error: Error) -> Error {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 let state = directory.state();
-                error.with_owner_hint(state, other_state_option(state))
+                error.with_path_hint(state, other_state_option(state))
             }
             Backend::Bucket(_) => error,
         }

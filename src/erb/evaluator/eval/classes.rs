@@ -226,8 +226,8 @@ impl Interpreter {
 
     /// Returns the singleton class of an object. It is created on first use.
     pub(crate) fn singleton_of(&mut self, object: &Rc<crate::evaluator::value::Object>) -> Rc<Class> {
-        let existing = object.singleton.borrow().clone();
-        existing.unwrap_or_else(|| {
+        let singleton = object.singleton.borrow().clone();
+        singleton.unwrap_or_else(|| {
             let class = Class::new(Some(&object.class.label()), None, false, Some(Rc::clone(&object.class)));
             *object.singleton.borrow_mut() = Some(Rc::clone(&class));
             class

@@ -85,8 +85,8 @@ impl Interpreter {
     pub(super) fn encoding(&mut self, name: &str) -> EvalResult<Value> {
         let class = self.load_class("Encoding");
         // Each encoding is a single object.
-        if let Some(existing) = class.constants.borrow().get(name) {
-            return Ok(existing.clone());
+        if let Some(encoding) = class.constants.borrow().get(name) {
+            return Ok(encoding.clone());
         }
         let object = self.create_object(Rc::clone(&class), crate::evaluator::value::Data::Plain);
         self.set_instance_variable(&object, &"@name".into(), Value::str(name))?;

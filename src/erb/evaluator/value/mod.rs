@@ -135,8 +135,8 @@ impl Value {
     /// Returns the symbol of this name. Equal symbols share their memory, which is never freed.
     pub(super) fn symbol(text: &str) -> Value {
         SYMBOLS.with_borrow_mut(|symbols| {
-            if let Some(existing) = symbols.get(text) {
-                return Value::Symbol(Arc::clone(existing));
+            if let Some(known_symbol) = symbols.get(text) {
+                return Value::Symbol(Arc::clone(known_symbol));
             }
             std::mem::forget(Charge::new(ENTRY_BYTES + text.len()));
             let name: Name = Arc::from(text);

@@ -198,9 +198,9 @@ impl Lio {
             })
         };
         let listens = |portal: &SocketAddr| {
-            group.portals.iter().any(|existing| {
-                existing.ip_address.trim_matches(['[', ']']) == portal.ip().to_string()
-                    && existing.port == portal.port()
+            group.portals.iter().any(|existing_portal| {
+                existing_portal.ip_address.trim_matches(['[', ']']) == portal.ip().to_string()
+                    && existing_portal.port == portal.port()
             })
         };
         let number = |key: &str| group.attributes.get(key).map(|value| value.to_string().replace('"', ""));
