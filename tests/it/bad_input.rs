@@ -10,10 +10,10 @@ use crate::support::{Run, World};
 /// Checks that `create-env` and `plan` reject an input with the same exit code and text, and that nothing was
 /// called or written.
 #[track_caller]
-fn assert_both_refuse(hello: &Hello, more: &[&str], code: i32, expected: &[&str]) {
-    let plan = hello.world.finish(hello.command("plan", more));
+fn assert_both_refuse(hello: &Hello, extra_args: &[&str], code: i32, expected: &[&str]) {
+    let plan = hello.world.finish(hello.command("plan", extra_args));
     assert_eq!(plan.stdout, "", "no plan is shown");
-    let create = hello.create(more);
+    let create = hello.create(extra_args);
     assert_eq!(
         code_and_error(&plan),
         code_and_error(&create),
@@ -553,8 +553,8 @@ fn refused_mbus_certificate_keeps_the_vm() {
     }
     assert!(!other.stderr.contains("vars rotate"), "{}", other.stderr);
     hello.write_vars_store(&Certificate { host: hello.ip(), days: (-20, -10), is_trusted: true });
-    for more in [&[][..], &["--recreate"]] {
-        let run = hello.create(more).exits_with(3);
+    for extra_args in [&[][..], &["--recreate"]] {
+        let run = hello.create(extra_args).exits_with(3);
         assert!(run.stderr.contains("expired on"), "{}", run.stderr);
     }
     assert_eq!(hello.world.read("state.json"), state);

@@ -61,9 +61,9 @@ fn render_template(hello: &Hello, context: &Value, template: &Path) -> String {
 }
 
 /// Returns the files that `render` writes.
-fn render(hello: &Hello, more: &[&str]) -> BTreeMap<String, String> {
+fn render(hello: &Hello, extra_args: &[&str]) -> BTreeMap<String, String> {
     let mut options = vec!["--job", "hello", "--out", "files"];
-    options.extend(more);
+    options.extend(extra_args);
     hello.world.finish(hello.render_command(&options)).success();
     let root = hello.world.path("files");
     let files = walkdir::WalkDir::new(&root).into_iter().map(Result::unwrap);

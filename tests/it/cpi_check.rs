@@ -37,22 +37,22 @@ impl AuthoredCpi {
         AuthoredCpi { world, bug }
     }
 
-    fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+    fn command(&self, command: &str, extra_args: &[&str]) -> std::process::Command {
         let mut arguments = vec!["cpi", command, "--path", "./cpi"];
         if !self.bug.is_empty() {
             arguments.extend(["--path-arg", self.bug]);
         }
-        arguments.extend(more);
+        arguments.extend(extra_args);
         self.world.monopile(arguments)
     }
 
-    fn run(&self, command: &str, more: &[&str]) -> Run {
-        self.world.finish(self.command(command, more))
+    fn run(&self, command: &str, extra_args: &[&str]) -> Run {
+        self.world.finish(self.command(command, extra_args))
     }
 
     /// Runs all checks and returns the report.
-    fn check(&self, more: &[&str]) -> (Run, Value) {
-        let run = self.run("check", &[&["--stemcell", "stemcell.tgz", "--json"], more].concat());
+    fn check(&self, extra_args: &[&str]) -> (Run, Value) {
+        let run = self.run("check", &[&["--stemcell", "stemcell.tgz", "--json"], extra_args].concat());
         let report = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
         (run, report)
     }
@@ -372,8 +372,9 @@ fn recorded_run_can_be_replayed_without_the_cloud() {
     // The transcript serves as a CPI executable, with one process per call.
     let as_cpi = |is_rewound: bool| {
         let path = ["cpi", "check", "--path", MONOPILE, "--path-arg", "cpi", "--path-arg", "replay"];
-        let more = ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
-        let run = cpi.world.run(path.into_iter().chain(more));
+        let extra_args =
+            ["--path-arg", "t.jsonl", "--stemcell", "stemcell.tgz", "--context", context, "--json"];
+        let run = cpi.world.run(path.into_iter().chain(extra_args));
         assert_eq!(run.code, 0, "rewound: {is_rewound}: {}", run.stdout);
         verdicts(&serde_json::from_str(&run.stdout).unwrap())
     };
@@ -453,8 +454,8 @@ fn invalid_arguments_are_explained() {
 #[test]
 fn local_cpi_passes() {
     let hello = Hello::new();
-    let more = ["--json", "--junit", "junit.xml", "--record", "t.jsonl"];
-    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
+    let extra_args = ["--json", "--junit", "junit.xml", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &extra_args));
     let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();
@@ -484,8 +485,8 @@ fn local_cpi_passes_with_a_registry() {
         "registry.yml",
         &format!("- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {registry}\n"),
     );
-    let more = ["--contract", "v1", "--json", "--record", "t.jsonl"];
-    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &more));
+    let extra_args = ["--contract", "v1", "--json", "--record", "t.jsonl"];
+    let run = hello.world.finish(hello.builtin_command(&["cpi", "check"], &extra_args));
     let report: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}\n{run:?}"));
     assert_eq!(failures(&report), Vec::<String>::new(), "{}", run.stdout);
     run.success();

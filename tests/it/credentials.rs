@@ -273,8 +273,8 @@ fn variables_of_the_last_deploy_must_be_given_again() {
     );
     hello.create(&["-v", port]).success();
     for command in ["plan", "status", "delete-vm"] {
-        let more = if command == "delete-vm" { &["vm-1"][..] } else { &[] };
-        let run = hello.world.finish(hello.command(command, more)).exits_with(3);
+        let extra_args = if command == "delete-vm" { &["vm-1"][..] } else { &[] };
+        let run = hello.world.finish(hello.command(command, extra_args)).exits_with(3);
         let hints: Vec<&str> =
             run.stderr.lines().filter_map(|line| line.trim_start().strip_prefix("hint: ")).collect();
         assert!(hints[0].starts_with("pass the same variables as for the last create-env "), "{hints:?}");
@@ -489,9 +489,9 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     for pair in hello.options().chunks(2).filter(|pair| ["-o", "-v"].contains(&pair[0])) {
         manifest_options.extend(pair);
     }
-    let rotate = |more: &[&str]| {
+    let rotate = |extra_args: &[&str]| {
         let words = ["vars", "rotate", "creds.yml", "default_ca"];
-        hello.world.run(words.iter().chain(&manifest_options).chain(more)).success()
+        hello.world.run(words.iter().chain(&manifest_options).chain(extra_args)).success()
     };
     let status = || hello.world.finish(hello.command("status", &["--no-cpi"]));
     status().exits_with(5);

@@ -53,7 +53,9 @@ fn all_files_are_encrypted_from_the_first_write() {
     check_all_sealed(&hello, 3);
 
     let identity = ["--identity", "key.txt"];
-    let show = |more: &[&str]| hello.world.finish(hello.state_command(&[&["state", "show"], more].concat()));
+    let show = |extra_args: &[&str]| {
+        hello.world.finish(hello.state_command(&[&["state", "show"], extra_args].concat()))
+    };
     let run = show(&[]).exits_with(3);
     assert!(run.stderr.contains("encrypted with age") && run.stderr.contains("--identity"), "{}", run.stderr);
     assert!(show(&identity).success().stdout.contains("vm-"));

@@ -132,18 +132,18 @@ impl FailureLife {
         FailureLife { hello, info, context: String::new(), leaks: Vec::new() }
     }
 
-    fn command(&self, stage: usize, more: &[&str]) -> Command {
+    fn command(&self, stage: usize, extra_args: &[&str]) -> Command {
         let (command, mut options) = match stage {
             3 => ("delete-env", vec!["-n"]),
             2 => ("create-env", vec!["--recreate"]),
             _ => ("create-env", vec![]),
         };
-        options.extend(more);
+        options.extend(extra_args);
         self.hello.command(command, &options)
     }
 
-    fn run(&self, stage: usize, more: &[&str]) -> Run {
-        self.hello.world.finish(self.command(stage, more))
+    fn run(&self, stage: usize, extra_args: &[&str]) -> Run {
+        self.hello.world.finish(self.command(stage, extra_args))
     }
 
     /// Changes the manifest as the stage requires.

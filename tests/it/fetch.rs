@@ -70,8 +70,8 @@ impl FetchEnvironment {
         self.world.write("e.yml", text);
     }
 
-    pub(crate) fn command(&self, more: &[&str]) -> Command {
-        self.world.monopile(["create-env", "e.yml", "--insecure-agent"].iter().chain(more))
+    pub(crate) fn command(&self, extra_args: &[&str]) -> Command {
+        self.world.monopile(["create-env", "e.yml", "--insecure-agent"].iter().chain(extra_args))
     }
 
     /// Runs a command that must fetch all artifacts.
@@ -313,11 +313,11 @@ fn redirect_from_https_to_http_needs_a_digest() {
         Server::start_tls(move |_, _| answer("302 Found", &[("Location", &target)], b""));
     fetching.write_manifest("file:///none", &sha1(b""));
     let bundle = fetching.world.write("ca.pem", certificate);
-    let upload = |more: &[&str]| {
+    let upload = |extra_args: &[&str]| {
         let url = server.url("/stemcell.tgz");
         // The wrong name ends the command before it calls the CPI.
         let words = ["upload-stemcell", "e.yml", &url, "--name", "other", "--version", "1"];
-        let mut command = fetching.world.monopile(words.iter().chain(more));
+        let mut command = fetching.world.monopile(words.iter().chain(extra_args));
         command.env("SSL_CERT_FILE", &bundle);
         let run = fetching.world.finish(command);
         assert!(run.code > 0, "{run:?}");
@@ -456,8 +456,8 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     let hello = Hello::new();
     let sshd = Sshd::start(&hello.world);
     let jumpbox = |key: &str| sshd.proxy(&hello.world, key);
-    let run = |command: &str, proxy: &str, more: &[&str]| {
-        let mut command = hello.command(command, more);
+    let run = |command: &str, proxy: &str, extra_args: &[&str]| {
+        let mut command = hello.command(command, extra_args);
         command.env("BOSH_ALL_PROXY", proxy);
         hello.world.finish(command)
     };
@@ -495,7 +495,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     let refusing_proxy = url("wr0ng");
     let refusing_proxy =
         (refusing_proxy.as_str(), format!("{}: it refuses the user and password", socks.port()));
-    for ((proxy, problem), command, more) in [
+    for ((proxy, problem), command, extra_args) in [
         (&absent_proxy, "status", &quick[..]),
         (&absent_proxy, "restart", &quick),
         (&absent_proxy, "cloud-check", &["--auto", "--agent-timeout", "1s"]),
@@ -503,7 +503,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
         (&refusing_proxy, "create-env", &["--recreate"]),
         (&absent_proxy, "delete-env", &quick),
     ] {
-        let failed_run = run(command, proxy, more).exits_with(5);
+        let failed_run = run(command, proxy, extra_args).exits_with(5);
         let proxy_error = format!("through BOSH_ALL_PROXY: the SOCKS proxy 127.0.0.1:{problem}");
         assert!(failed_run.stderr.contains(&proxy_error), "{command}: {}", failed_run.stderr);
         assert!(

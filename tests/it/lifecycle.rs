@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use crate::support::Run;
 use crate::support::hello::Hello;
 
-fn stop(hello: &Hello, more: &[&str]) -> Run {
-    hello.world.finish(hello.command("stop-env", more))
+fn stop(hello: &Hello, extra_args: &[&str]) -> Run {
+    hello.world.finish(hello.command("stop-env", extra_args))
 }
 
-fn start(hello: &Hello, more: &[&str]) -> Run {
-    hello.world.finish(hello.command("start-env", more))
+fn start(hello: &Hello, extra_args: &[&str]) -> Run {
+    hello.world.finish(hello.command("start-env", extra_args))
 }
 
 /// Kills the VM's processes without the program.

@@ -621,9 +621,9 @@ fn inserted_at(neighbour: &ops::Path, path: &ops::Path) -> String {
 
 /// Returns the path of the first node that a `replace` had to create.
 fn first_made(document: &Node, path: &ops::Path) -> String {
-    let existing =
+    let existing_path =
         (0..path.tokens().len()).rev().find_map(|count| concrete(document, &path.prefix(count))).unwrap();
-    let mut tokens = existing.tokens().to_vec();
+    let mut tokens = existing_path.tokens().to_vec();
     tokens.push(match &path.tokens()[tokens.len()] {
         ops::Token::Key { key, .. } => ops::Token::Key { key: key.clone(), is_optional: true },
         // A new item is the last one.

@@ -81,11 +81,11 @@ impl Ci {
         let output = lines(child.stderr.take().unwrap());
         self.hello.wait_until_held();
         interrupt(Pid::from_child(&child)).unwrap();
-        let heard = std::iter::from_fn(|| receive("the signal is heard", &output))
+        let signal_line = std::iter::from_fn(|| receive("the signal is heard", &output))
             .find(|line| line.contains("call in flight"));
         self.hello.release_call();
         let code = child.end().code();
-        assert!(heard.is_some(), "the signal was not heard");
+        assert!(signal_line.is_some(), "the signal was not heard");
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         code
     }

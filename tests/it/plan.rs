@@ -439,11 +439,15 @@ fn credentials_that_the_new_agent_would_refuse_are_an_error() {
 #[test]
 fn plan_warns_of_a_port_on_which_the_agent_will_not_listen() {
     let hello = Hello::new();
-    let plan = |mbus: &str, more: &[&str]| {
+    let plan = |mbus: &str, extra_args: &[&str]| {
         let url = format!("https://mbus:((mbus_bootstrap_password))@{mbus}");
         let ops = format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n");
         hello.world.write("mbus.yml", ops);
-        hello.world.finish(hello.command("plan", &[&["-o", "mbus.yml"], more].concat())).success().stderr
+        hello
+            .world
+            .finish(hello.command("plan", &[&["-o", "mbus.yml"], extra_args].concat()))
+            .success()
+            .stderr
     };
     let address = |port: &str| format!("{}{port}", hello.ip());
     let warning = plan(&address(":6869"), &[]);

@@ -20,7 +20,7 @@ use crate::support::{MONOPILE, Run};
 const PASSWORD: &str = "r3gistry-canary";
 
 /// Returns the hello environment with a stemcell of version 1.
-fn v1() -> Hello {
+fn hello_with_contract_v1() -> Hello {
     use_old_stemcell(Hello::new())
 }
 
@@ -98,8 +98,8 @@ impl RemoteEnvironment {
         self.hello.world.write("tunnel.yml", tunnel(&self.island.ip(), 22, key));
     }
 
-    fn create(&self, more: &[&str]) -> Run {
-        self.hello.create(&[&["-o", "tunnel.yml"], more].concat())
+    fn create(&self, extra_args: &[&str]) -> Run {
+        self.hello.create(&[&["-o", "tunnel.yml"], extra_args].concat())
     }
 
     fn delete(&self) -> Run {
@@ -267,7 +267,7 @@ fn answers(port: u16) -> bool {
 
 #[test]
 fn running_cpi_gets_its_registry_back() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     let port = crate::support::free_port();
     // Each run generates a password. The CPI learns only that of its own run.
     let ops = "- type: replace\n  path: /cloud_provider/properties/registry?\n  value: {host: 127.0.0.1, \
@@ -314,7 +314,7 @@ fn running_cpi_gets_its_registry_back() {
 
 #[test]
 fn signal_ends_the_wait_for_the_registry() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     let port = crate::support::free_port();
     hello.add_ops("registry.yml", &registry(port));
     // The third call is `create_vm`, after `info` and `create_stemcell`.
@@ -359,7 +359,7 @@ fn signal_ends_the_wait_for_the_tunnel() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let listener_port = listener.local_addr().unwrap().port();
     for (host, port) in [("127.0.0.1", listener_port), ("127.0.0.1", 1), ("sshd.invalid", 22)] {
-        let mut hello = v1();
+        let mut hello = hello_with_contract_v1();
         hello.add_ops("registry.yml", &registry(crate::support::free_port()));
         hello.add_ops("tunnel.yml", &tunnel(host, port, &write_key(&hello, "")));
         let create = hello.command("create-env", &[]);
@@ -391,7 +391,7 @@ fn signal_ends_the_wait_for_the_tunnel() {
 
 #[test]
 fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     hello.add_ops("registry.yml", &registry(crate::support::free_port()));
     hello.add_ops("tunnel.yml", &tunnel("127.0.0.1", 22, &write_key(&hello, "open sesame")));
     let mut pty = Pty::start(hello.command("create-env", &[]), (120, 50));
@@ -519,7 +519,7 @@ fn passphrase_prompt_comes_before_any_effect() {
 
 #[test]
 fn vm_on_the_local_network_needs_no_tunnel() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     let port = crate::support::free_port();
     hello.add_ops("registry.yml", &registry(port));
     let run = hello.create(&[]).success();
@@ -543,7 +543,7 @@ fn vm_on_the_local_network_needs_no_tunnel() {
 
 #[test]
 fn v1_vm_without_registry_reads_settings_from_a_file() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     assert_eq!(vm_of_v1(&hello.state()).get("ssh_host_key"), None);
@@ -580,7 +580,7 @@ fn contract_v2_starts_no_registry_and_notes_it() {
 
 #[test]
 fn invalid_settings_fail_before_any_effect() {
-    let mut hello = v1();
+    let mut hello = hello_with_contract_v1();
     hello.add_ops("registry.yml", &registry(6901).replace("127.0.0.1", "192.0.2.1"));
     let run = hello.create(&[]).exits_with(3);
     assert!(run.stderr.contains("`cloud_provider.properties.registry` cannot be used"), "{}", run.stderr);

@@ -13,9 +13,9 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn check(world: &World, server: &Server, more: &[&str]) -> Run {
+fn check(world: &World, server: &Server, extra_args: &[&str]) -> Run {
     let feed = format!("--check={}", server.url("/latest"));
-    world.run(["version", &feed].iter().chain(more))
+    world.run(["version", &feed].iter().chain(extra_args))
 }
 
 fn start_feed(body: &'static str) -> Server {

@@ -23,9 +23,9 @@ fn hide_ruby(command: &mut Command) {
     command.env("PATH", "/nowhere");
 }
 
-fn render(hello: &Hello, more: &[&str]) -> Run {
+fn render(hello: &Hello, extra_args: &[&str]) -> Run {
     let mut options = vec!["--job", "hello"];
-    options.extend(more);
+    options.extend(extra_args);
     hello.world.finish(hello.render_command(&options))
 }
 
@@ -158,9 +158,9 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
 fn rendered_files_may_be_binary() {
     let hello = Hello::new();
     let spec = "hello/release/jobs/hello/spec";
-    let more =
+    let extra_properties =
         hello.world.read(spec).replace("templates:\n", "templates:\n  keystore.erb: config/keystore\n");
-    hello.world.write(spec, more);
+    hello.world.write(spec, extra_properties);
     let source = "<% require 'base64' -%>\nport=<%= p('port') %>\n<%= Base64.decode64('/v8A') -%>\n";
     hello.world.write("hello/release/jobs/hello/templates/keystore.erb", source);
     let expected = b"port=8580\n\xfe\xff\0";
@@ -183,9 +183,9 @@ fn world() -> World {
     world
 }
 
-fn render_template(world: &World, more: &[&str]) -> Run {
+fn render_template(world: &World, extra_args: &[&str]) -> Run {
     let mut arguments = vec!["render-template", "--context", "context.json", "a.erb"];
-    arguments.extend(more);
+    arguments.extend(extra_args);
     world.run(arguments)
 }
 

@@ -142,8 +142,8 @@ fn redact_option_hides_named_values() {
 fn secret_split_by_an_escape_sequence_is_hidden() {
     let hello = Hello::new();
     fail_with(&hello, "the password is quite-\u{1b}[31ma-sec\u{1b}[0mret");
-    for more in [&["--json"][..], &[]] {
-        let run = hello.create(&[&["-v", "some_password=quite-a-secret"], more].concat()).exits_with(1);
+    for extra_args in [&["--json"][..], &[]] {
+        let run = hello.create(&[&["-v", "some_password=quite-a-secret"], extra_args].concat()).exits_with(1);
         let output = format!("{}{}", run.stdout, run.stderr);
         assert!(output.contains("the password is <redacted>") && !output.contains("quite-"), "{output}");
     }

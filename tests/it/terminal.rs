@@ -310,8 +310,8 @@ fn mask_report(report: &str) -> String {
 fn reports_fit_eighty_columns() {
     let mut hello = Hello::without_vars_store();
     hello.create(&["-n"]).success();
-    let run = |hello: &Hello, command: &str, more: &[&str], code: i32| {
-        mask_report(&run_at_80_columns(hello, hello.command(command, more), code))
+    let run = |hello: &Hello, command: &str, extra_args: &[&str], code: i32| {
+        mask_report(&run_at_80_columns(hello, hello.command(command, extra_args), code))
     };
     let run_on_state =
         |hello: &Hello, words: &[&str]| mask_report(&run_at_80_columns(hello, hello.state_command(words), 0));

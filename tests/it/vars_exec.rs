@@ -58,7 +58,7 @@ fn program_ranks_between_files_and_the_environment() {
     world.write("file.yml", "{c: file}");
     world.write("store.yml", "{a: store, d: store}");
     let exec = ["--vars-exec", "cat first.yml", "--vars-exec", "cat second.yml"];
-    let values_with = |more: &[&str]| values(&world, &[&exec[..], more].concat());
+    let values_with = |extra_args: &[&str]| values(&world, &[&exec[..], extra_args].concat());
     assert_eq!(values_with(&[]), "1 2 2 1 ");
     assert_eq!(values_with(&["-l", "file.yml"]), "1 2 file 1 ");
     assert_eq!(values_with(&["-v", "a=var"]), "var 2 2 1 ");

@@ -24,8 +24,8 @@ case $1 in
 esac
 "#;
 
-fn sleeper(name: &str, more: &str) -> (String, String) {
-    (format!("{}{more}", MONIT.replace("NAME", name)), CTL.replace("NAME", name))
+fn sleeper(name: &str, extra_lines: &str) -> (String, String) {
+    (format!("{}{extra_lines}", MONIT.replace("NAME", name)), CTL.replace("NAME", name))
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn rejects_existing_objects() {
     let target = |index: &'static str| {
         let options =
             ["volume", "target", "create", "--node", &node.name, "--type", "iscsi", "--volume-id", "v"];
-        let more = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
-        [&options[..], &more].concat()
+        let extra_args = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
+        [&options[..], &extra_args].concat()
     };
     bench.expect_error(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
     bench.expect_error(

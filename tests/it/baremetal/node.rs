@@ -17,9 +17,9 @@ fn node_is_enrolled_made_available_and_retired() {
     let ok = |arguments: &[&str]| bench.run(arguments).success();
     let name = "enrolled-by-hand";
     let options = ["--resource-class", "hand", "--property", "capabilities=iscsi_boot:true", "--driver-info"];
-    let more = ["fake_password=s3cretpw1234", "--storage-interface", "external", "-f", "json"];
+    let extra_args = ["fake_password=s3cretpw1234", "--storage-interface", "external", "-f", "json"];
     let create = ["node", "create", "--driver", "fake-hardware", "--name", name];
-    let creation = ok(&[&create[..], &options, &more].concat());
+    let creation = ok(&[&create[..], &options, &extra_args].concat());
     assert!(!creation.stdout.contains("s3cretpw1234"), "{}", creation.stdout);
     let node = serde_json::from_str::<serde_json::Value>(&creation.stdout).unwrap()["uuid"].clone();
     ok(&["port", "create", "52:54:00:FF:00:01", "--node", name, "--pxe-enabled", "true"]);
@@ -40,9 +40,9 @@ fn node_is_enrolled_made_available_and_retired() {
     }
     let ssh = bench.world.write("bin/ssh", SSH);
     std::fs::set_permissions(ssh, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let collect = |more: &[&str]| {
+    let collect = |extra_args: &[&str]| {
         let words = ["volume", "connector", "collect", "--node", name, "--ssh"];
-        let mut command = bench.ironic.monopile(&bench.world, &[&words[..], more].concat());
+        let mut command = bench.ironic.monopile(&bench.world, &[&words[..], extra_args].concat());
         let path = format!("{}:{}", bench.world.path("bin").display(), std::env::var("PATH").unwrap());
         command.env("PATH", path).env("MACHINE", bench.world.path("machine"));
         bench.world.finish(command)

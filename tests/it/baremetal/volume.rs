@@ -102,9 +102,9 @@ fn list_reads_all_pages() {
     let uuids: Vec<String> =
         (0..9).map(|index| bench.create_target(&node.name, &index.to_string())).collect();
     bench.create_target(&other.name, "0");
-    let list = |more: &[&str]| -> Vec<String> {
+    let list = |extra_args: &[&str]| -> Vec<String> {
         let options = ["volume", "target", "list", "--node", &node.name, "-f", "value", "-c", "uuid"];
-        let run = bench.run(&[&options[..], more].concat()).success();
+        let run = bench.run(&[&options[..], extra_args].concat()).success();
         run.stdout.lines().map(str::to_owned).collect()
     };
     let sort = |mut uuids: Vec<String>| {

@@ -220,7 +220,7 @@ cpis:
     }
 
     /// Runs a command with maximum verbosity.
-    pub(super) fn run(&mut self, command: &str, more: &[&str], output_mode: OutputMode) -> Run {
+    pub(super) fn run(&mut self, command: &str, extra_args: &[&str], output_mode: OutputMode) -> Run {
         let mut options =
             vec!["--verbose", "--verbose", "--verbose", "--vars-env", "SECRET", "-l", "vars.yml"];
         let file = "file_secret=file.secret".to_owned();
@@ -230,7 +230,7 @@ cpis:
         options.extend((output_mode == OutputMode::Json).then_some("--json"));
         // No operator confirms the prompt.
         options.extend((output_mode == OutputMode::Terminal && command == "create-env").then_some("-n"));
-        options.extend(more);
+        options.extend(extra_args);
         let program = self.hello.command(command, &options);
         let run = match output_mode {
             OutputMode::Terminal => self.run_on_terminal(&program),
@@ -240,7 +240,7 @@ cpis:
                 self.hello.world.finish(program)
             }
         };
-        let name = format!("{command} {more:?} {output_mode:?}");
+        let name = format!("{command} {extra_args:?} {output_mode:?}");
         self.outputs.push((format!("standard output of {name}"), run.stdout.clone()));
         self.outputs.push((format!("standard error of {name}"), run.stderr.clone()));
         run

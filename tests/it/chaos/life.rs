@@ -320,15 +320,15 @@ impl ChaosLife {
     }
 
     /// Returns a command with more options.
-    pub(super) fn prepare_command(&self, command: OperatorCommand, more: &[&str]) -> Command {
+    pub(super) fn prepare_command(&self, command: OperatorCommand, extra_args: &[&str]) -> Command {
         let (words, options) = ChaosLife::words(command);
         match command {
             OperatorCommand::Show => self.hello.state_command(words),
             OperatorCommand::DropSnapshot => {
                 let snapshot = self.oldest_snapshot().unwrap_or_else(|| "snapshot-none".to_owned());
-                self.hello.subcommand(words, &[options, &[snapshot.as_str()], more].concat())
+                self.hello.subcommand(words, &[options, &[snapshot.as_str()], extra_args].concat())
             }
-            _ => self.hello.subcommand(words, &[options, more].concat()),
+            _ => self.hello.subcommand(words, &[options, extra_args].concat()),
         }
     }
 

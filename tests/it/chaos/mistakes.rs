@@ -42,12 +42,12 @@ impl ChaosLife {
                 self.look_elsewhere(command, self.prepare_command(command, &["-o", "region.yml"]), script);
             }
             Mistake::OtherCpi if self.is_well() => {
-                let (command, name, more) = match command {
+                let (command, name, extra_args) = match command {
                     OperatorCommand::Delete => (command, "delete-env", "-n"),
                     OperatorCommand::Repair => (command, "cloud-check", "--auto"),
                     _ => (OperatorCommand::CreateWithRecreate, "create-env", "--recreate"),
                 };
-                let mut process = self.hello.builtin_command(&[name], &[more]);
+                let mut process = self.hello.builtin_command(&[name], &[extra_args]);
                 process.env("HOME", self.hello.world.path("home-b"));
                 self.look_elsewhere(command, process, Script::with_info(InfoAnswer::Local));
             }

@@ -145,12 +145,12 @@ fn malformed_answer_is_a_clear_error() {
         let run = hello.create(&[]).exits_with(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
-        for (command, more, code, text) in [
+        for (command, extra_args, code, text) in [
             ("plan", &[][..], 1, "create-env would stop"),
             ("status", &["--no-cpi"], 1, "--forget-open-calls"),
             ("cloud-check", &["--report"], 6, "the outcome of `create_vm` is unknown"),
         ] {
-            let run = hello.world.finish(hello.command(command, more)).exits_with(code);
+            let run = hello.world.finish(hello.command(command, extra_args)).exits_with(code);
             assert!(output(&run).contains(text), "{command}: {}", output(&run));
         }
         hello.create(&["--forget-open-calls"]).success();
@@ -182,8 +182,8 @@ fn next_run_knows_how_the_process_ended() {
     ] {
         let reaction = Reaction::Instead(command.to_owned());
         hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
-        for more in [&["--forget-open-calls"][..], &[]] {
-            let run = hello.create(more).exits_with(1);
+        for extra_args in [&["--forget-open-calls"][..], &[]] {
+            let run = hello.create(extra_args).exits_with(1);
             assert!(run.stderr.contains(&format!("it wrote nothing; {end}\n")), "{}", run.stderr);
         }
     }

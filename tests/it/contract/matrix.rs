@@ -95,14 +95,14 @@ impl Listener for OldAgent {
 #[test]
 fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
     let mut hello = Hello::new();
-    let heard = Arc::<Mutex<Vec<Exchange>>>::default();
-    let _proxy = hello.listen_with(OldAgent(heard.clone()));
+    let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
+    let _proxy = hello.listen_with(OldAgent(exchanges.clone()));
     hello.create(&[]).success();
     let state = hello.state();
     let disk = &state["disks"][0];
     assert!(disk["hint"]["path"].is_string(), "{disk}");
-    let heard = std::mem::take(&mut *heard.lock().unwrap());
-    let mount = heard.iter().find(|exchange| exchange.name() == "mount_disk").unwrap();
+    let exchanges = std::mem::take(&mut *exchanges.lock().unwrap());
+    let mount = exchanges.iter().find(|exchange| exchange.name() == "mount_disk").unwrap();
     assert_eq!(mount.message["arguments"], json!([disk["cid"], disk["hint"]]));
     assert_eq!(hello.ask_counter(), 1);
     hello.delete(&[]).success();

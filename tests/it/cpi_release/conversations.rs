@@ -24,13 +24,13 @@ impl Stage {
         Stage { machine, env, traffic }
     }
 
-    fn create(&self, more: &[&str]) -> Conversation {
-        self.env.create(more).success();
+    fn create(&self, extra_args: &[&str]) -> Conversation {
+        self.env.create(extra_args).success();
         self.traffic.take()
     }
 
-    fn run(&self, command: &str, more: &[&str]) -> Run {
-        self.env.hello.world.finish(self.env.command(command, more))
+    fn run(&self, command: &str, extra_args: &[&str]) -> Run {
+        self.env.hello.world.finish(self.env.command(command, extra_args))
     }
 
     fn delete(&self) -> Conversation {

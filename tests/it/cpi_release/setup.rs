@@ -164,20 +164,20 @@ impl Env {
     }
 
     /// Returns a command with the machine's cache.
-    pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, command: &str, extra_args: &[&str]) -> std::process::Command {
         let options: Vec<&str> =
-            self.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+            self.options.iter().map(String::as_str).chain(extra_args.iter().copied()).collect();
         let mut command = self.hello.command(command, &options);
         command.env("XDG_CACHE_HOME", &self.cache);
         command
     }
 
-    pub(crate) fn create(&self, more: &[&str]) -> Run {
-        self.hello.world.finish(self.command("create-env", more))
+    pub(crate) fn create(&self, extra_args: &[&str]) -> Run {
+        self.hello.world.finish(self.command("create-env", extra_args))
     }
 
-    pub(crate) fn delete(&self, more: &[&str]) -> Run {
-        self.hello.world.finish(self.command("delete-env", &[&["-n"], more].concat()))
+    pub(crate) fn delete(&self, extra_args: &[&str]) -> Run {
+        self.hello.world.finish(self.command("delete-env", &[&["-n"], extra_args].concat()))
     }
 }
 

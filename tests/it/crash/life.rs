@@ -21,11 +21,15 @@ use crate::support::scripted::{InfoAnswer, Script, wait_until};
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] =
     ["create", "redeploy", "disk migration", "recreate with a larger disk", "delete"];
+/// The stage that updates the VM in place.
+const REDEPLOY: usize = 1;
+/// The stage that copies the data to a smaller disk.
+const DISK_MIGRATION: usize = 2;
 /// The stage that grows the disk in place.
 pub(super) const RECREATE: usize = 3;
 const DELETE: usize = 4;
 /// Stages that can be skipped.
-pub(super) const SKIPPABLE_STAGES: [usize; 2] = [1, RECREATE];
+pub(super) const SKIPPABLE_STAGES: [usize; 2] = [REDEPLOY, RECREATE];
 
 /// The contract between program, CPI and stemcell, and the storage of the state. Under v1, a registry is
 /// configured.
@@ -156,15 +160,15 @@ impl<'t> CrashLife<'t> {
     }
 
     /// Makes the change that a stage deploys.
-    fn change(&mut self, stage: usize) {
+    fn prepare_change(&mut self, stage: usize) {
         match stage {
-            1 => self.hello.add_ops(
+            REDEPLOY => self.hello.add_ops(
                 "property.yml",
                 "- type: replace\n  \
                  path: /instance_groups/name=hello/jobs/name=hello/properties/changed?\n  value: yes\n",
             ),
             // No disk can shrink in place.
-            2 => self.hello.add_ops(
+            DISK_MIGRATION => self.hello.add_ops(
                 "disk.yml",
                 "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n",
             ),
@@ -187,7 +191,7 @@ impl<'t> CrashLife<'t> {
         let mut deploys = 0;
         for stage in 0..STAGES.len() {
             // The next stage deploys the change of a skipped stage.
-            self.change(stage);
+            self.prepare_change(stage);
             if !runs_stage(stage) {
                 continue;
             }
@@ -211,7 +215,7 @@ impl<'t> CrashLife<'t> {
             );
         }
         // A stemcell, two disks, and a VM for each deploy except the in-place one.
-        let in_place = usize::from(runs_stage(1));
+        let in_place = usize::from(runs_stage(REDEPLOY));
         self.check_effects(3 + usize::try_from(deploys).unwrap() - in_place);
         for successor in &mut self.pid_successors {
             assert!(successor.is_well(), "a process was signalled that had a pid of ours");

@@ -28,8 +28,8 @@ fn hello() -> Hello {
     hello
 }
 
-fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
-    let options = [&["-n", "--cpi-config", "cpis.yml"], more].concat();
+fn run(hello: &Hello, command: &str, extra_args: &[&str]) -> Run {
+    let options = [&["-n", "--cpi-config", "cpis.yml"], extra_args].concat();
     hello.world.finish(hello.command(command, &options))
 }
 

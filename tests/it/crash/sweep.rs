@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::disturbance::{Disturbance, wrap_command};
 use super::life::{CrashLife, LifeSetting, RECREATE, SKIPPABLE_STAGES, STAGES};
 use crate::support::hello::Hello;
-use crate::support::{is_full_sweep, is_long_form, wanted_sweep};
+use crate::support::{is_full_sweep, is_long_form, sweep_choice};
 
 /// The number of concurrent lives in a sample and in a sweep. A life mostly waits.
 const PARALLEL_LIVES: (usize, usize) = (4, 10);
@@ -209,7 +209,7 @@ impl Sweep {
     ) {
         let mut all: Disturbances = std::array::from_fn(points);
         if !is_full_sweep() {
-            let sample = wanted_sweep().map_or(sample, |count| count.parse().unwrap());
+            let sample = sweep_choice().map_or(sample, |count| count.parse().unwrap());
             for (stage, points) in all.iter_mut().enumerate() {
                 let (length, start) = (points.len(), stage * 31 + 17 * (setting as usize) + points.len() / 2);
                 let sample_size = sample.min(length);

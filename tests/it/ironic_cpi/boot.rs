@@ -68,11 +68,11 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         .spawn()
         .expect("qemu-system-x86_64 runs: tests/run installs it");
     let mut machine = Machine(child);
-    let heard = pieces(machine.0.stdout.take().unwrap());
+    let console_pieces = pieces(machine.0.stdout.take().unwrap());
     let (start, mut console) = (Instant::now(), Vec::new());
     while let Some(remaining) = BOOT_TIMEOUT.checked_sub(start.elapsed()) {
-        match heard.recv_timeout(remaining) {
-            Ok(more) => console.extend(more),
+        match console_pieces.recv_timeout(remaining) {
+            Ok(piece) => console.extend(piece),
             Err(_) => break,
         }
         if String::from_utf8_lossy(&console).contains(words) {

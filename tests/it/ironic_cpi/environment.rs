@@ -164,8 +164,8 @@ fn hello_on(metal: &Metal, node: &Node) -> Hello {
 }
 
 #[track_caller]
-fn create_env(metal: &Metal, hello: &Hello, more: &[&str]) -> Run {
-    let run = hello.create(more);
+fn create_env(metal: &Metal, hello: &Hello, extra_args: &[&str]) -> Run {
+    let run = hello.create(extra_args);
     let log = std::fs::read_to_string(metal.world.path("agent.log")).unwrap_or_default();
     assert_eq!(run.code, 0, "{}\n{}\n{log}", run.stdout, run.stderr);
     run

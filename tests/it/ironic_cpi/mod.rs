@@ -71,9 +71,9 @@ impl Metal {
     }
 
     /// Writes the CPI's configuration, with additional keys in `ironic`.
-    fn configure(&self, more: &Value) {
+    fn configure(&self, extra_settings: &Value) {
         let mut ironic = json!({"endpoint": self.ironic.url()});
-        ironic.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ironic.as_object_mut().unwrap().extend(extra_settings.as_object().unwrap().clone());
         let config = json!({
             "ironic": ironic,
             "storage": {

@@ -16,7 +16,7 @@ fn kinds(problems: &Value) -> Vec<&str> {
     problems.as_array().unwrap().iter().map(|problem| problem["kind"].as_str().unwrap()).collect()
 }
 
-const QUICK: [&str; 2] = ["--agent-timeout", "500ms"];
+const SHORT_TIMEOUT_ARGS: [&str; 2] = ["--agent-timeout", "500ms"];
 
 #[test]
 fn healthy_environment_needs_no_repair() {
@@ -46,8 +46,8 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
 
     // The CPI also denies the disk. Its record stays, and no repair is offered.
     hello.set_answer("has_disk", "instead", r#"{"result": false, "error": null, "log": ""}"#);
-    let more = ["--resolution", "delete_disk_reference", "--json"];
-    let problems = parse_document(&run(&hello, "cck", &more).exits_with(6));
+    let extra_args = ["--resolution", "delete_disk_reference", "--json"];
+    let problems = parse_document(&run(&hello, "cck", &extra_args).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
     let output = run(&hello, "cck", &[]).exits_with(6);
@@ -72,15 +72,15 @@ fn cpi_that_cannot_be_asked_is_named_before_its_repairs() {
     let (vm, _) = vm_and_disk_cids(&hello);
     hello.kill_vm();
     hello.set_answer("has_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "AuthFailure: no"));
-    for more in [&["-n"][..], &["--report"]] {
-        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
+    for extra_args in [&["-n"][..], &["--report"]] {
+        let output = run(&hello, "cloud-check", &[extra_args, &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);
         let warning = format!("the CPI could not say whether VM '{}' exists: ", vm.as_str().unwrap());
         for text in [&warning, "AuthFailure: no", "hint: the repairs use the CPI as well: correct first"] {
-            assert!(output.stderr.contains(text), "{more:?}: {text}: {}", output.stderr);
+            assert!(output.stderr.contains(text), "{extra_args:?}: {text}: {}", output.stderr);
         }
     }
     hello.answer_truly();
-    hello.delete(&QUICK).success();
+    hello.delete(&SHORT_TIMEOUT_ARGS).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
@@ -96,18 +96,19 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
 
     // A run that fails because of it does not hide the way out.
     hello.create(&["--agent-timeout", "500ms"]);
-    let status = run(&hello, "status", &QUICK).exits_with(5);
+    let status = run(&hello, "status", &SHORT_TIMEOUT_ARGS).exits_with(5);
     assert!(status.stderr.contains("`monopile cloud-check"), "{}", status.stderr);
     hello.take_requests();
 
     // Without a terminal, nothing is done unless options request it.
-    let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &QUICK].concat()).exits_with(6);
+    let output = run(&hello, "cloud-check", &[&["--report", "--json"][..], &SHORT_TIMEOUT_ARGS].concat())
+        .exits_with(6);
     let findings = parse_document(&output);
     let drift = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
     assert_eq!((&drift["what"], &drift["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drift["repairs"], json!(["reboot_vm", "recreate_vm"]));
-    for more in [&["--json"][..], &["-n", "--json"]] {
-        let output = run(&hello, "cloud-check", &[more, &QUICK].concat()).exits_with(6);
+    for extra_args in [&["--json"][..], &["-n", "--json"]] {
+        let output = run(&hello, "cloud-check", &[extra_args, &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);
         let problems = parse_document(&output);
         assert_eq!(kinds(&problems), ["unresponsive_agent"], "a dead agent hides what its disk is at");
         assert_eq!(problems[0]["repairs"], json!(["reboot_vm", "recreate_vm"]));
@@ -116,7 +117,8 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     let changes = ["reboot_vm", "create_vm", "attach_disk", "delete_vm"];
     assert!(!Hello::methods(&hello.take_requests()).iter().any(|method| changes.contains(method)));
 
-    let output = run(&hello, "cloud-check", &[&["--auto", "--json"][..], &QUICK].concat()).success();
+    let output =
+        run(&hello, "cloud-check", &[&["--auto", "--json"][..], &SHORT_TIMEOUT_ARGS].concat()).success();
     let problems = parse_document(&output);
     assert_eq!(kinds(&problems), ["unresponsive_agent", "detached_disk"]);
     for problem in problems.as_array().unwrap() {
@@ -141,15 +143,15 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
     let note = format!(
         "note: the recorded address of the VM is {recorded_ip}, but `cloud_provider.mbus` has {other}\n"
     );
-    let other_options = [&QUICK[..], &["-v", &address]].concat();
-    for (command, more, code) in [
+    let other_options = [&SHORT_TIMEOUT_ARGS[..], &["-v", &address]].concat();
+    for (command, extra_args, code) in [
         ("status", &[][..], 5),
         ("ssh", &[], 5),
         ("restart", &[], 5),
         ("cloud-check", &[], 6),
         ("cloud-check", &["--report"], 6),
     ] {
-        let output = run(&hello, command, &[&other_options[..], more].concat()).exits_with(code);
+        let output = run(&hello, command, &[&other_options[..], extra_args].concat()).exits_with(code);
         let hint = "hint: pass the same --state, ops files and variables as for the last create-env, or \
                     correct the host in `cloud_provider.mbus`\n";
         for text in [note.as_str(), hint] {
@@ -196,10 +198,10 @@ fn unfinished_deploy_is_no_healthy_environment() {
     let disk = vm_and_disk_cids(&hello).1.as_str().unwrap().to_owned();
     let note = "note: the last deploy did not finish: `monopile create-env hello/manifest.yml ";
     let finish = "hint: finish the last deploy: `monopile create-env hello/manifest.yml ";
-    for more in [&["-n"][..], &["--report"]] {
-        let output = run(&hello, "cloud-check", more).exits_with(6);
+    for extra_args in [&["-n"][..], &["--report"]] {
+        let output = run(&hello, "cloud-check", extra_args).exits_with(6);
         for text in [note, finish] {
-            assert!(output.stderr.contains(text), "{more:?}: {text}: {}", output.stderr);
+            assert!(output.stderr.contains(text), "{extra_args:?}: {text}: {}", output.stderr);
         }
     }
     // No job is on the VM, so none is stopped or started.
@@ -215,8 +217,8 @@ fn unfinished_deploy_is_no_healthy_environment() {
         assert!(!pty.text().contains(text), "{text}: {}", pty.text());
     }
     let verdict = "VM, agent and disks are as recorded, but the last deploy did not finish.\n";
-    for (more, verdict) in [(&[][..], verdict), (&["--report"], "")] {
-        let output = run(&hello, "cloud-check", more).exits_with(1);
+    for (extra_args, verdict) in [(&[][..], verdict), (&["--report"], "")] {
+        let output = run(&hello, "cloud-check", extra_args).exits_with(1);
         assert!(output.stdout.contains(verdict), "{}", output.stdout);
         for text in ["error: the last deploy did not finish\n", finish] {
             assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
@@ -238,7 +240,7 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
-    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).success();
+    let output = run(&hello, "cloud-check", &[&["--auto"][..], &SHORT_TIMEOUT_ARGS].concat()).success();
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
     assert_ne!(vm_and_disk_cids(&hello).0, before.0);
@@ -265,8 +267,8 @@ fn lost_disk_is_forgotten_only_on_request() {
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
     assert_eq!(hello.state(), before);
 
-    let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
-    let output = run(&hello, "cloud-check", &more).success();
+    let extra_args = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
+    let output = run(&hello, "cloud-check", &extra_args).success();
     let problems = parse_document(&output);
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
@@ -282,7 +284,7 @@ fn declined_repairs_are_summarized() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    let mut pty = Pty::start(hello.command("cloud-check", &QUICK), (80, 24));
+    let mut pty = Pty::start(hello.command("cloud-check", &SHORT_TIMEOUT_ARGS), (80, 24));
     for question in ["Reboot the VM? [y/N]", "keeps its data)? [y/N]"] {
         pty.wait_for("a question", |screen| screen.ends_with(question));
         pty.press("n\r");
@@ -303,7 +305,7 @@ fn terminal_prompts_for_each_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.kill_vm();
-    let mut pty = Pty::start(hello.command("cloud-check", &QUICK), (80, 24));
+    let mut pty = Pty::start(hello.command("cloud-check", &SHORT_TIMEOUT_ARGS), (80, 24));
     pty.wait_for("the offer of a reboot", |screen| screen.ends_with("[y/N]"));
     pty.press("n\r");
     pty.wait_for("the offer of a new VM", |screen| screen.ends_with("[y/N]") && screen.contains("? no\n"));
@@ -333,8 +335,8 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
 
-    let more = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
-    let problems = parse_document(&run(&hello, "cloud-check", &more).success());
+    let extra_args = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
+    let problems = parse_document(&run(&hello, "cloud-check", &extra_args).success());
     assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     hello.call("delete_disk", json!([disk]));
@@ -384,8 +386,8 @@ fn new_vm_whose_agent_does_not_answer_is_a_failed_repair() {
     hello.create(&[]).success();
     hello.kill_vm();
     hello.set_script(vm_without_agent());
-    let more = ["--resolution", "recreate_vm", "--boot-timeout", "1ms"];
-    let output = run(&hello, "cloud-check", &[&more[..], &QUICK].concat()).exits_with(6);
+    let extra_args = ["--resolution", "recreate_vm", "--boot-timeout", "1ms"];
+    let output = run(&hello, "cloud-check", &[&extra_args[..], &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by recreate_vm"), "{}", output.stdout);
     assert!(!output.stdout.contains("repaired by"), "{}", output.stdout);
     let new = vm_and_disk_cids(&hello).0;
@@ -414,7 +416,7 @@ fn first_deploy_that_did_not_finish_leads_to_create_env() {
     hello.set_script(vm_without_agent());
     hello.create(&["--boot-timeout", "1ms"]).exits_with(5);
     for command in ["status", "stop-env", "logs", "ssh"] {
-        let output = run(&hello, command, &QUICK).exits_with(5);
+        let output = run(&hello, command, &SHORT_TIMEOUT_ARGS).exits_with(5);
         let hint = "no deploy has finished yet; to continue: `monopile create-env hello/manifest.yml";
         assert!(output.stderr.contains(hint), "{command}: {}", output.stderr);
         assert!(!output.stderr.contains("`monopile cloud-check"), "{command}: {}", output.stderr);
@@ -436,7 +438,7 @@ fn failed_new_vm_is_reported_as_a_failed_repair() {
         "Bosh::Clouds::VMCreationFailed",
         false,
     ));
-    let output = run(&hello, "cloud-check", &[&["--auto"][..], &QUICK].concat()).exits_with(6);
+    let output = run(&hello, "cloud-check", &[&["--auto"][..], &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);
     assert!(output.stdout.contains("not solved by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(
         output.stderr.contains("hint: check the VM's `cloud_properties` and networks"),

@@ -8,8 +8,8 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script};
 fn history_records_every_run_and_its_outcome() {
     let hello = Hello::new();
     assert_eq!(run(&hello, "history", &[]).exits_with(2).stdout, "", "variables are no business of it");
-    let history = |more: &[&str]| {
-        let words = [&["history", "hello/manifest.yml", "--state", "state.json"][..], more].concat();
+    let history = |extra_args: &[&str]| {
+        let words = [&["history", "hello/manifest.yml", "--state", "state.json"][..], extra_args].concat();
         hello.world.run(words).success()
     };
     let none = |state: &str| {

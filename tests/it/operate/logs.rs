@@ -25,8 +25,8 @@ const LONG_LINE_BYTES: usize = 68 << 20;
 const LARGEST_LOG_BYTES: u64 = 3 << 30;
 
 /// Returns the command `logs` with the memory limit.
-fn limited_logs(hello: &Hello, more: &[&str]) -> Command {
-    let command = hello.command("logs", more);
+fn limited_logs(hello: &Hello, extra_args: &[&str]) -> Command {
+    let command = hello.command("logs", extra_args);
     let mut shell = prepare("sh");
     hello.world.enter(&mut shell);
     let script = format!("ulimit -d {MEMORY_LIMIT_KIB}; exec \"$0\" \"$@\"");
@@ -60,8 +60,10 @@ fn logs_of_every_kind_are_printed_and_saved() {
     assert!(!jobs.stdout.contains("system line") && !jobs.stdout.contains("packaging"), "{}", jobs.stdout);
     let job_run = run(&hello, "logs", &["--job", "hello"]).success();
     assert!(job_run.stdout.contains("listening on "), "{}", job_run.stdout);
-    for more in [&["--job", "helo"][..], &["--follow", "--job", "helo"], &["--job", "helo", "--dir", "."]] {
-        let slip = run(&hello, "logs", more).exits_with(3);
+    for extra_args in
+        [&["--job", "helo"][..], &["--follow", "--job", "helo"], &["--job", "helo", "--dir", "."]]
+    {
+        let slip = run(&hello, "logs", extra_args).exits_with(3);
         assert!(slip.stderr.contains("job 'helo' is not on the VM"), "{}", slip.stderr);
         assert!(slip.stderr.contains("did you mean 'hello'?"), "{}", slip.stderr);
     }
@@ -138,13 +140,13 @@ fn log_of_three_gigabytes_takes_little_memory() {
     file.set_len(LARGEST_LOG_BYTES).unwrap();
     writeln!(file, "\nthe end").unwrap();
     let log = ["--job", "hello", "--filter", "hello/hello.stdout.log"];
-    for more in [&["--num", "2"][..], &[], &["--out", "saved.tgz"], &["--follow"]] {
+    for extra_args in [&["--num", "2"][..], &[], &["--out", "saved.tgz"], &["--follow"]] {
         let output_path = hello.world.path("printed");
-        let mut command = limited_logs(&hello, &[&log, more].concat());
+        let mut command = limited_logs(&hello, &[&log, extra_args].concat());
         command.stdout(File::create(&output_path).unwrap());
         let start = Instant::now();
         let mut child = command.spawn().unwrap();
-        let (mut highest, mut follows) = (0, more.contains(&"--follow"));
+        let (mut highest, mut follows) = (0, extra_args.contains(&"--follow"));
         let status = loop {
             highest = peak_kib(child.id()).unwrap_or(highest);
             if let Some(status) = child.try_wait().unwrap() {
@@ -157,8 +159,8 @@ fn log_of_three_gigabytes_takes_little_memory() {
                 follows = false;
             }
         };
-        eprintln!("logs {}: {highest} KiB, {} s", more.join(" "), start.elapsed().as_secs());
-        assert!(status.success() && highest <= MEMORY_LIMIT_KIB, "{more:?}: {status}, {highest} KiB");
+        eprintln!("logs {}: {highest} KiB, {} s", extra_args.join(" "), start.elapsed().as_secs());
+        assert!(status.success() && highest <= MEMORY_LIMIT_KIB, "{extra_args:?}: {status}, {highest} KiB");
     }
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -199,7 +201,7 @@ fn console_needs_neither_agent_nor_cpi() {
     let hello = Hello::new();
     let vm = record_vm(&hello);
     let builtin = ["-o", "builtin.yml", "--console"];
-    let console = |more: &[&str]| run(&hello, "logs", &[&builtin, more].concat());
+    let console = |extra_args: &[&str]| run(&hello, "logs", &[&builtin, extra_args].concat());
     let missing = console(&[]).exits_with(1);
     assert!(missing.stderr.contains("has no console: there is none in '"), "{}", missing.stderr);
 
@@ -217,7 +219,7 @@ fn console_needs_neither_agent_nor_cpi() {
     assert_eq!(console(&["--num", "2"]).success().stdout.lines().count(), 2);
     assert_eq!(console(&["--num", "1000"]).success().stdout.lines().count(), 153);
     assert_eq!(console(&["--num", "0"]).success().stdout, "");
-    for more in [
+    for extra_args in [
         &["--agent"][..],
         &["--system"],
         &["--all-logs"],
@@ -227,8 +229,8 @@ fn console_needs_neither_agent_nor_cpi() {
         &["--dir", "."],
         &["--out", "x.tgz"],
     ] {
-        let failed_run = console(more).exits_with(2);
-        assert!(failed_run.stderr.contains("cannot be used with"), "{more:?}: {}", failed_run.stderr);
+        let failed_run = console(extra_args).exits_with(2);
+        assert!(failed_run.stderr.contains("cannot be used with"), "{extra_args:?}: {}", failed_run.stderr);
     }
 
     // Its size does not matter.
@@ -301,8 +303,8 @@ fn rejects_log_archives_with_a_wrong_digest() {
         }
     });
     hello.create(&[]).success();
-    for more in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
-        let failed_run = run(&hello, "logs", more).exits_with(3);
+    for extra_args in [&[][..], &["--out", "saved.tgz"], &["--follow"]] {
+        let failed_run = run(&hello, "logs", extra_args).exits_with(3);
         assert!(failed_run.stdout.is_empty(), "{}", failed_run.stdout);
         assert!(failed_run.stderr.contains("the packed logs"), "{}", failed_run.stderr);
     }

@@ -20,8 +20,8 @@ use crate::support::Run;
 use crate::support::hello::Hello;
 
 /// Runs a command on the environment.
-fn run(hello: &Hello, command: &str, more: &[&str]) -> Run {
-    hello.world.finish(hello.command(command, more))
+fn run(hello: &Hello, command: &str, extra_args: &[&str]) -> Run {
+    hello.world.finish(hello.command(command, extra_args))
 }
 
 /// Parses standard output as one JSON document.
@@ -92,14 +92,14 @@ fn foreign_agent_is_only_asked_for_its_state() {
     hello.create(&[]).success();
     let state_text = make_agent_foreign(&hello);
     proxy.take();
-    for (command, more) in [
+    for (command, extra_args) in [
         ("status", &[][..]),
         ("logs", &[]),
         ("logs", &["--follow"]),
         ("ssh", &["-c", "id"]),
         ("restart", &[]),
     ] {
-        let run = run(&hello, command, more).exits_with(5);
+        let run = run(&hello, command, extra_args).exits_with(5);
         assert!(
             run.stderr.contains("11111111-2222") || run.stderr.contains("another VM answers"),
             "{}",
@@ -109,7 +109,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
     let run = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     assert_eq!(parse_document(&run)[0]["kind"], "foreign_agent");
     let messages: std::collections::BTreeSet<String> =
-        proxy.take().iter().map(|heard| heard.name()).collect();
+        proxy.take().iter().map(|exchange| exchange.name()).collect();
     assert_eq!(messages.iter().map(String::as_str).collect::<Vec<_>>(), ["get_state", "ping"]);
     hello.world.write("state.json", state_text);
     hello.delete(&[]).success();
@@ -119,7 +119,7 @@ fn foreign_agent_is_only_asked_for_its_state() {
 #[test]
 fn commands_report_a_missing_environment() {
     let hello = Hello::new();
-    for (command, more) in [
+    for (command, extra_args) in [
         ("status", &[][..]),
         ("logs", &[]),
         ("ssh", &["-c", "id"]),
@@ -127,7 +127,7 @@ fn commands_report_a_missing_environment() {
         ("recreate", &[]),
         ("cloud-check", &["--report"]),
     ] {
-        let run = run(&hello, command, more).exits_with(3);
+        let run = run(&hello, command, extra_args).exits_with(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
     // A misspelled manifest name is reported as such.
@@ -164,8 +164,8 @@ fn interrupted_deploy_has_one_hint_that_works() {
     let mut hello = Hello::new();
     hello.world.write("hello/release/jobs/hello/templates/drain.erb", "#!/bin/bash\nsleep 20\n");
     hello.create(&[]).success();
-    let interrupt = |hello: &Hello, command: &str, more: &[&str]| {
-        let process = Running::start(hello.command(command, &[more, &["--json"]].concat()));
+    let interrupt = |hello: &Hello, command: &str, extra_args: &[&str]| {
+        let process = Running::start(hello.command(command, &[extra_args, &["--json"]].concat()));
         process.wait_for_line("Draining the jobs");
         let (code, lines) = process.end_with_lines(Signal::INT);
         assert_eq!(code, Some(130), "{lines:?}");

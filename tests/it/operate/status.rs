@@ -181,7 +181,9 @@ fn interrupted_restart_is_not_repeated_without_its_vm() {
 #[test]
 fn stopped_vm_of_this_machine_is_started_again() {
     let hello = Hello::new();
-    let run = |command: &str, more: &[&str]| hello.world.finish(hello.builtin_command(&[command], more));
+    let run = |command: &str, extra_args: &[&str]| {
+        hello.world.finish(hello.builtin_command(&[command], extra_args))
+    };
     run("create-env", &[]).success();
     assert_eq!(hello.ask_counter(), 1);
     let vm = hello.state()["current_vm_cid"].clone();

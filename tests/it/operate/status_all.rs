@@ -9,9 +9,9 @@ use crate::support::hello::Hello;
 use crate::support::{Run, World};
 
 /// Runs `status --all` on the directory `fleet`.
-fn run_status_all(world: &World, more: &[&str]) -> Run {
+fn run_status_all(world: &World, extra_args: &[&str]) -> Run {
     let args = ["status", "--all", "fleet", "--agent-timeout", "300ms"];
-    world.run(args.iter().chain(more))
+    world.run(args.iter().chain(extra_args))
 }
 
 /// Writes an env file in a directory of the fleet, and trusts it.
@@ -113,9 +113,10 @@ fn wrong_places_are_rejected() {
         assert!(run.stderr.contains(problem) && run.stderr.contains("hint: "), "{}", run.stderr);
     }
     world.run(["status", "--all", "ftp://bucket"]).exits_with(2);
-    for more in [&["bosh.yml"][..], &["--watch"], &["--state", "x.json"], &["-v", "a=b"], &["--no-env-file"]]
+    for extra_args in
+        [&["bosh.yml"][..], &["--watch"], &["--state", "x.json"], &["-v", "a=b"], &["--no-env-file"]]
     {
-        let run = world.run(["status", "--all", "empty"].iter().chain(more)).exits_with(2);
+        let run = world.run(["status", "--all", "empty"].iter().chain(extra_args)).exits_with(2);
         assert!(run.stderr.contains("cannot be used with"), "{}", run.stderr);
     }
 }

@@ -71,15 +71,15 @@ static VAGUE: LazyLock<Regex> = LazyLock::new(|| {
 /// may have these names.
 static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
-        "about|absent|accepting|added|allowed|answered|applied|assigned|at|attached|began|begun",
+        "about|absent|accepting|added|allowed|answered|answering|applied|assigned|at|attached|began|begun",
         "between|both|bounded|built|by|cached|called|came|carried|changed|checked|chosen|cleaned",
-        "closed|combined|compared|compiled|compiling|completed|computed|concerned|connected",
+        "closed|combined|compared|compiled|compiles|compiling|completed|computed|concerned|connected",
         "consumed|copied|counted|covered|created|crossed|decided|declared|decoded|decrypted|defined",
         "delayed|deleted|denied|deployed|derived|described|destroyed|detached|detected|discarded",
         "done|down|downloaded|drained|drawn|dropped|duplicated|earlier|edited|encoded|encrypted",
-        "ended|entered|escaped|evaluated|examined|excluded|expired|exported|extended|failed|failing",
+        "ended|entered|escaped|evaluated|examined|excluded|existing|expired|exported|extended|failed|failing",
         "fetched|few|filled|filtered|finished|fixed|forgotten|formatted|forwarded|from|generated",
-        "gone|grown|guessed|has|have|held|hidden|ignored|imported|included|indented|indexed",
+        "gone|grown|guessed|has|have|heard|held|hidden|ignored|imported|included|indented|independent|indexed",
         "inherited|inserted|installed|interrupted|into|issued|joined|kept|killed|later|learnt|less",
         "limited|linked|listed|loaded|located|locked|logged|lowered|made|making|many|mapped|marked",
         "matched|maybe|meant|measured|merged|missed|misspelled|most|mounted|moved|narrowed|needed",
@@ -91,7 +91,7 @@ static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
         "rejected|related|released|remained|remembered|removed|renamed|rendered|repeated|replaced",
         "replied|reported|requested|required|reserved|resolved|restored|retried|returned|reused",
         "rewritten|rotated|rounded|running|salted|saved|scanned|sealed|searched|selected|sent",
-        "separated|served|settled|several|shared|shortened|showing|shown|signed|since|single|sized",
+        "separated|served|settled|several|shared|shortened|showing|shown|signed|since|single|sized|spare",
         "skipped|sorted|spawned|spelled|spent|staged|started|stated|stopped|stored|stripped",
         "suggested|superseded|supplied|supported|swapped|tagged|taken|temporary|tested|then|titled",
         "to|took|tracked|transferred|translated|tried|trimmed|trouble|trusted|typed|unchecked",

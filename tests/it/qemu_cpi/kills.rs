@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::root_file_systems::{root_file_system, tiny_kernel};
 use super::{Cloud, request};
 use crate::support::process::{RunToEnd as _, prepare, wait_until};
-use crate::support::{is_full_sweep, wanted_sweep};
+use crate::support::{is_full_sweep, sweep_choice};
 
 /// System calls that create, change or remove files and processes.
 const SYSCALLS: [&str; 10] =
@@ -200,7 +200,7 @@ fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
 
 #[test]
 fn killed_calls_lose_and_leave_nothing() {
-    let sample = wanted_sweep().map_or(2, |count| count.parse().unwrap_or(usize::MAX).max(4));
+    let sample = sweep_choice().map_or(2, |count| count.parse().unwrap_or(usize::MAX).max(4));
     let mut scene = Scene::new();
     let (mut point_count, mut kill_count) = (0, 0);
     for call in CALLS {

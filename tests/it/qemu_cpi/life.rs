@@ -50,7 +50,7 @@ impl VmLife {
         world.run(["example", "qemu"]).success();
         // The job writes down the kernel that it runs on, and the size of its disk.
         let pre_start = "hello/release/jobs/hello/templates/pre-start.erb";
-        let more = "uname -srv >/var/vcap/sys/log/hello/kernel.log\n\
+        let kernel_log_script = "uname -srv >/var/vcap/sys/log/hello/kernel.log\n\
                     df --output=size -m /var/vcap/store >>/var/vcap/sys/log/hello/disk.log\n\
                     df --output=size -m / >>/var/vcap/sys/log/hello/root.log\n\
                     mount >/var/vcap/sys/log/hello/mount.log\n\
@@ -59,7 +59,7 @@ impl VmLife {
                     >/var/vcap/sys/log/hello/owners.log\n\
                     for name in /dev/disk/by-id/*; do echo \"$name $(/sbin/blockdev --getsize64 $name)\"; \
                     done >/var/vcap/sys/log/hello/devices.log\n";
-        world.write(pre_start, world.read(pre_start) + more);
+        world.write(pre_start, world.read(pre_start) + kernel_log_script);
         let mut life = VmLife { machine, ops: Vec::new(), counter: 0 };
         for (key, value) in [("ram", 256), ("root_disk_size?", 3072)] {
             life.replace(&format!("/resource_pools/name=vms/cloud_properties/{key}"), json!(value));
@@ -79,11 +79,11 @@ impl VmLife {
     }
 
     fn command(&self, words: &[&str]) -> Command {
-        let (command, more) = words.split_first().unwrap();
+        let (command, extra_args) = words.split_first().unwrap();
         let directory = self.world().path("").display().to_string();
         let stemcell = STEMCELL.replace("$PWD/", &directory);
         let options = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &stemcell];
-        self.machine.monopile([&[*command][..], &options, more].concat())
+        self.machine.monopile([&[*command][..], &options, extra_args].concat())
     }
 
     /// Runs a command to its end.

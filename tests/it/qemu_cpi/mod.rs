@@ -82,7 +82,7 @@ impl Cloud {
     }
 
     /// Creates a cloud with these properties in addition to those that it needs.
-    fn with_properties(more: Value) -> Cloud {
+    fn with_properties(extra_properties: Value) -> Cloud {
         let cloud = Cloud { world: World::new(), port: free_port(), network: None };
         let mut config = json!({
             "root": cloud.world.path("cloud"),
@@ -90,7 +90,7 @@ impl Cloud {
             "accelerator": "tcg",
             "guest_timeout": 5,
         });
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config.as_object_mut().unwrap().extend(extra_properties.as_object().unwrap().clone());
         cloud.world.write("config.json", config.to_string());
         cloud.world.write("guest.img", guest());
         cloud
@@ -487,9 +487,9 @@ impl SilentVm {
         SilentVm { world, stemcell }
     }
 
-    fn run(&self, command: &str, more: &[&str]) -> Run {
+    fn run(&self, command: &str, extra_args: &[&str]) -> Run {
         let options = ["qemu/manifest.yml", "-o", "ops.yml", "-v", &self.stemcell];
-        self.world.run([&[command][..], &options, more].concat())
+        self.world.run([&[command][..], &options, extra_args].concat())
     }
 
     fn cloud(&self) -> PathBuf {
@@ -530,8 +530,8 @@ fn kernel_panic_is_named_where_the_agent_is_silent() {
     assert!(stderr.contains("note: the kernel of VM 'vm-") && stderr.contains(panicked), "{stderr}");
     assert!(stderr.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{stderr}");
     assert!(!stderr.contains("--boot-timeout 30m"), "{stderr}");
-    for (command, more, code) in [("status", &[][..], 5), ("cloud-check", &["--report"], 6)] {
-        let run = vm.run(command, &[&["--agent-timeout", "2s"][..], more].concat()).exits_with(code);
+    for (command, extra_args, code) in [("status", &[][..], 5), ("cloud-check", &["--report"], 6)] {
+        let run = vm.run(command, &[&["--agent-timeout", "2s"][..], extra_args].concat()).exits_with(code);
         let output = run.stdout + &run.stderr;
         assert!(output.contains(panicked), "{command}: {output}");
     }

@@ -157,9 +157,9 @@ fn silent_vm_in_another_region_is_not_called_gone() {
     for (value, cause) in [("us", format!(", {change_hint}")), ("eu", "\n".to_owned())] {
         hello.add_ops("region.yml", &region(value));
         let cause = format!("the CPI probably looks in the wrong place{cause}");
-        let run = |command: &str, more: &[&str]| {
+        let run = |command: &str, extra_args: &[&str]| {
             let output =
-                hello.world.finish(hello.command(command, &[&quick[..], more].concat())).exits_with(6);
+                hello.world.finish(hello.command(command, &[&quick[..], extra_args].concat())).exits_with(6);
             let text = output.stdout.clone() + &output.stderr;
             assert!(!text.contains("does not exist") && !text.contains("lost"), "{command}: {text}");
             // The probable cause comes before the repair.
@@ -194,13 +194,13 @@ fn changed_root_of_the_local_cpi_is_noticed() {
     let hello = Hello::new();
     hello.world.finish(hello.builtin_command(&["create-env"], &[])).success();
     let before = hello.world.read("state.json");
-    for (words, more) in [
+    for (words, extra_args) in [
         (&["plan"][..], &[][..]),
         (&["create-env"], &["--recreate", "-n"]),
         (&["cloud-check"], &["--auto"]),
         (&["delete-env"], &["-n"]),
     ] {
-        let mut command = hello.builtin_command(words, more);
+        let mut command = hello.builtin_command(words, extra_args);
         if words == ["plan"] {
             command.arg("--recreate");
         }
@@ -241,8 +241,8 @@ fn cpi_that_denies_every_vm_creates_one_at_most() {
     hello.kill_vm();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.set_answer("has_vm", "instead", &no());
-    let more = ["--auto", "--agent-timeout", "500ms"];
-    let run = hello.world.finish(hello.command("cloud-check", &more)).exits_with(6);
+    let extra_args = ["--auto", "--agent-timeout", "500ms"];
+    let run = hello.world.finish(hello.command("cloud-check", &extra_args)).exits_with(6);
     assert!(run.stdout.contains("repaired by recreate_vm"), "{}", run.stdout);
     assert_eq!(hello.calls("create_vm"), 1);
     assert_eq!(hello.cloud(), hello.recorded_cids());

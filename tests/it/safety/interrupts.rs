@@ -119,10 +119,10 @@ fn signal_waits_for_a_call_that_changes_something() {
 }
 
 /// Ends a command at its prompt, by Ctrl-C and by SIGTERM.
-fn end_at_prompt(hello: &Hello, command: &str, more: &[&str]) {
+fn end_at_prompt(hello: &Hello, command: &str, extra_args: &[&str]) {
     let state = hello.world.read("state.json");
     for signal in [Signal::INT, Signal::TERM] {
-        let mut pty = Pty::start(hello.command(command, more), (120, 50));
+        let mut pty = Pty::start(hello.command(command, extra_args), (120, 50));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));
         let start = Instant::now();
         match signal {

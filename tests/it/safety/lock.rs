@@ -19,7 +19,7 @@ fn second_run_fails_and_names_the_first() {
 
     let holder = format!("@{} (pid {}", hostname(), first.id());
     let state = ["--state", "state.json"];
-    for (command, more) in [
+    for (command, extra_args) in [
         ("create-env", &[][..]),
         ("delete-env", &["-n"]),
         ("stop-env", &[]),
@@ -29,8 +29,8 @@ fn second_run_fails_and_names_the_first() {
         let start = Instant::now();
         let mut words = command.split(' ');
         let mut command = match (words.next().unwrap(), words.next()) {
-            (group, Some(name)) => hello.subcommand(&[group, name], more),
-            (name, None) => hello.command(name, more),
+            (group, Some(name)) => hello.subcommand(&[group, name], extra_args),
+            (name, None) => hello.command(name, extra_args),
         };
         command.stdin(Stdio::null());
         let run = hello.world.finish(command).exits_with(4);

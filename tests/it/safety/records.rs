@@ -11,8 +11,8 @@ fn run_state(hello: &Hello, words: &[&str]) -> Run {
     hello.world.run(["state"].iter().chain(words).chain(&STATE))
 }
 
-fn verify(hello: &Hello, more: &[&str]) -> Run {
-    hello.world.finish(hello.subcommand(&["state", "verify"], more))
+fn verify(hello: &Hello, extra_args: &[&str]) -> Run {
+    hello.world.finish(hello.subcommand(&["state", "verify"], extra_args))
 }
 
 fn list_versions(hello: &Hello) -> Vec<Value> {
@@ -49,8 +49,9 @@ fn state_show_and_verify_cover_all_records() {
     let mut text = state.clone();
     text["disks"][0]["hint"] = json!({"path": "/dev/sdc", "password": "hunter22"});
     hello.world.write("other.json", text.to_string());
-    for more in [&[][..], &["--json"]] {
-        let run = hello.world.run(["state", "show", "--state", "other.json"].iter().chain(more)).success();
+    for extra_args in [&[][..], &["--json"]] {
+        let run =
+            hello.world.run(["state", "show", "--state", "other.json"].iter().chain(extra_args)).success();
         assert!(run.stdout.contains("/dev/sdc") && !run.stdout.contains("hunter22"), "{}", run.stdout);
     }
 
@@ -103,7 +104,7 @@ fn import_rebuilds_a_lost_state_from_cids() {
     let cid = |value: &Value| value.as_str().unwrap().to_owned();
     let (vm, disk) = (cid(&before["current_vm_cid"]), cid(&before["disks"][0]["cid"]));
     let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&before["stemcells"][0]["cid"]));
-    let import = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
+    let import = |extra_args: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], extra_args));
     let all = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell];
 
     let run = import(&all).exits_with(3);
@@ -151,8 +152,8 @@ fn vm_with_silent_agent_is_imported_without_agent_id() {
     let vm = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();
     std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
     hello.kill_vm();
-    let more = ["--vm", &vm, "--agent-timeout", "1s"];
-    let run = hello.world.finish(hello.subcommand(&["state", "import"], &more)).success();
+    let extra_args = ["--vm", &vm, "--agent-timeout", "1s"];
+    let run = hello.world.finish(hello.subcommand(&["state", "import"], &extra_args)).success();
     assert!(run.stderr.contains("so its id is unknown"), "{}", run.stderr);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert!(hello.state()["monopile"]["vm"].is_null());

@@ -10,7 +10,7 @@ use crate::support::process::{WaitForEnd as _, receive};
 use crate::support::stall::StallPoint;
 
 /// Deploys an environment, and checks that a signal ends this command while its agent stalls.
-fn assert_ends_at_signal(point: StallPoint, command: &str, more: &[&str], signal: Signal) {
+fn assert_ends_at_signal(point: StallPoint, command: &str, extra_args: &[&str], signal: Signal) {
     let mut hello = Hello::new();
     // Another address of the agent would mean another manifest.
     let proxy = hello.listen();
@@ -18,7 +18,7 @@ fn assert_ends_at_signal(point: StallPoint, command: &str, more: &[&str], signal
     drop(proxy);
     let state = hello.state();
     let stall_receiver = hello.stall_at(point);
-    let mut command = hello.command(command, more);
+    let mut command = hello.command(command, extra_args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     receive("the agent stalls", &stall_receiver).unwrap();
     let start = Instant::now();

@@ -157,8 +157,10 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     hello.create(&[]).success();
     std::fs::rename(hello.world.path("state.json"), hello.world.path("elsewhere.json")).unwrap();
     let before = hello.leftovers();
-    for (command, more) in [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])] {
-        let run = hello.world.finish(hello.command(command, more)).exits_with(3);
+    for (command, extra_args) in
+        [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])]
+    {
+        let run = hello.world.finish(hello.command(command, extra_args)).exits_with(3);
         assert!(run.stderr.contains("an earlier version of it is kept: '"), "{}", run.stderr);
         assert!(run.stderr.contains("/state.json.bak', written at 20"), "{}", run.stderr);
         assert!(run.stderr.contains("compare it with the cloud: `monopile cloud-check "), "{}", run.stderr);

@@ -150,8 +150,8 @@ fn import_adopts_the_disk_of_the_recorded_vm() {
     lose_state(&hello);
 
     let options = ["--vm", &vm, "--stemcell", &stemcell];
-    let import = |hello: &Hello, more: &[&str]| {
-        hello.world.finish(hello.subcommand(&["state", "import"], &[&options[..], more].concat()))
+    let import = |hello: &Hello, extra_args: &[&str]| {
+        hello.world.finish(hello.subcommand(&["state", "import"], &[&options[..], extra_args].concat()))
     };
     // The disk is not that of the VM, or the manifest has no disk.
     let run = import(&hello, &["--disk", other.as_str().unwrap()]).exits_with(3);

@@ -77,9 +77,9 @@ fn cpis_of_the_manifest_can_be_listed_and_called() {
     clouds
         .hello
         .add_ops("own.yml", &format!("- type: replace\n  path: /cpis?\n  value:\n{indented_entries}"));
-    let run_with_az = |words: &[&str], more: &[&str]| {
+    let run_with_az = |words: &[&str], extra_args: &[&str]| {
         let mut options = vec!["-v", "az=z-east"];
-        options.extend(more);
+        options.extend(extra_args);
         clouds.hello.world.finish(clouds.hello.subcommand(words, &options))
     };
     run_with_az(&["create-env"], &[]).success();
@@ -112,9 +112,10 @@ fn import_uses_the_cpi_of_the_zone() {
     let (vm, disk) = (cid(&state["current_vm_cid"]), cid(&state["disks"][0]["cid"]));
     let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&state["stemcells"][0]["cid"]));
     std::fs::remove_file(clouds.hello.world.path("state.json")).unwrap();
-    let more = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell, "--cpi-config", "cpis.yml", "-v"];
+    let extra_args =
+        ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell, "--cpi-config", "cpis.yml", "-v"];
     let import = |az: &str| {
-        let mut options = more.to_vec();
+        let mut options = extra_args.to_vec();
         let az = format!("az={az}");
         options.push(&az);
         clouds.hello.world.finish(clouds.hello.subcommand(&["state", "import"], &options))

@@ -84,15 +84,15 @@ impl Clouds {
         self.hello.world.write("cpis.yml", change(&text));
     }
 
-    fn command(&self, command: &str, az: &str, more: &[&str]) -> Command {
+    fn command(&self, command: &str, az: &str, extra_args: &[&str]) -> Command {
         let az = format!("az={az}");
         let mut options = vec!["--cpi-config", "cpis.yml", "-v", &az];
-        options.extend(more);
+        options.extend(extra_args);
         self.hello.command(command, &options)
     }
 
-    fn create(&self, az: &str, more: &[&str]) -> Run {
-        self.hello.world.finish(self.command("create-env", az, more))
+    fn create(&self, az: &str, extra_args: &[&str]) -> Run {
+        self.hello.world.finish(self.command("create-env", az, extra_args))
     }
 
     fn delete(&self, az: &str) -> Run {
@@ -167,8 +167,8 @@ impl Drop for Clouds {
     fn drop(&mut self) {
         // A failed test must not leave a VM behind. The usual deletion lacks the configs.
         if std::thread::panicking() && self.hello.world.exists("state.json") {
-            let more = ["-n", "--skip-drain", "--forget-open-calls"];
-            let _ = self.hello.world.finish(self.command("delete-env", "z-east", &more));
+            let extra_args = ["-n", "--skip-drain", "--forget-open-calls"];
+            let _ = self.hello.world.finish(self.command("delete-env", "z-east", &extra_args));
         }
     }
 }

@@ -6,8 +6,8 @@ use super::{Clouds, assert_output_contains};
 use crate::support::Run;
 use crate::support::hello::Hello;
 
-fn run(clouds: &Clouds, command: &str, az: &str, more: &[&str]) -> Run {
-    clouds.hello.world.finish(clouds.command(command, az, more))
+fn run(clouds: &Clouds, command: &str, az: &str, extra_args: &[&str]) -> Run {
+    clouds.hello.world.finish(clouds.command(command, az, extra_args))
 }
 
 fn document(run: &Run) -> Value {
@@ -74,8 +74,8 @@ fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     clouds.hello.kill_vm();
     clouds.hello.call("detach_disk", json!([state["current_vm_cid"], state["disks"][0]["cid"]]));
     clouds.hello.take_requests();
-    let more = ["--auto", "--json", "--agent-timeout", "500ms"];
-    let problems = document(&run(&clouds, "cloud-check", "z-foreign", &more).success());
+    let extra_args = ["--auto", "--json", "--agent-timeout", "500ms"];
+    let problems = document(&run(&clouds, "cloud-check", "z-foreign", &extra_args).success());
     assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
     let requests = clouds.hello.take_requests();

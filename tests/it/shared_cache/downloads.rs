@@ -45,8 +45,8 @@ pub(super) fn serve(fetching: &FetchEnvironment) -> Server {
 }
 
 /// Returns a command on the machine with this cache directory.
-pub(super) fn command(fetching: &FetchEnvironment, cache: &str, url: &str, more: &[&str]) -> Command {
-    fetching.command(&[&["--cache-dir", cache, "--cache", url], more].concat())
+pub(super) fn command(fetching: &FetchEnvironment, cache: &str, url: &str, extra_args: &[&str]) -> Command {
+    fetching.command(&[&["--cache-dir", cache, "--cache", url], extra_args].concat())
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn download_of_one_machine_is_used_by_another() {
                 format!("file://{}", fetching.world.path("shared").display())
             }
         };
-        let run = |cache: &str, more: &[&str]| {
-            let mut command = command(&fetching, cache, &url, more);
+        let run = |cache: &str, extra_args: &[&str]| {
+            let mut command = command(&fetching, cache, &url, extra_args);
             bucket.iter().for_each(|bucket| bucket.set_credentials(&mut command));
             let run = fetching.run_and_fetch_all(command);
             assert_eq!(warnings(&run), Vec::<&str>::new(), "{url}");
@@ -98,9 +98,9 @@ fn large_file_is_uploaded_in_parts() {
     for service in [Service::S3, Service::Azure, Service::Gcs] {
         let bucket = Bucket::of(service);
         let before = server.requests().len();
-        for (cache, more) in [("a", &["--cache-write"][..]), ("b", &[])] {
+        for (cache, extra_args) in [("a", &["--cache-write"][..]), ("b", &[])] {
             let cache = format!("{cache}-{service:?}");
-            let mut command = command(&fetching, &cache, &bucket.url("cache"), more);
+            let mut command = command(&fetching, &cache, &bucket.url("cache"), extra_args);
             bucket.set_credentials(&mut command);
             let run = fetching.run_and_fetch_all(command);
             assert_eq!(warnings(&run), Vec::<&str>::new(), "{service:?}");
@@ -116,8 +116,8 @@ fn poisoned_download_is_not_used() {
     let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
     let bucket = Bucket::new();
-    let run = |cache: &str, more: &[&str]| {
-        let mut command = command(&fetching, cache, &bucket.url("cache"), more);
+    let run = |cache: &str, extra_args: &[&str]| {
+        let mut command = command(&fetching, cache, &bucket.url("cache"), extra_args);
         bucket.set_credentials(&mut command);
         fetching.run_and_fetch_all(command)
     };

@@ -74,8 +74,8 @@ fn slow_cache_is_given_up() {
     // A part of the stemcell takes half a minute.
     let front = Server::start_with_rate(100_000., move |request, _| request.forward(port));
     let slow = Bucket { front: Some(front.url("")), ..bucket.clone() };
-    let run = |bucket: &Bucket, cache: &str, more: &[&str]| {
-        let mut command = command(&fetching, cache, &bucket.url("cache"), more);
+    let run = |bucket: &Bucket, cache: &str, extra_args: &[&str]| {
+        let mut command = command(&fetching, cache, &bucket.url("cache"), extra_args);
         bucket.set_credentials(&mut command);
         let start = Instant::now();
         (fetching.run_and_fetch_all(command), start.elapsed())
@@ -124,8 +124,8 @@ fn cache_that_cannot_be_written_is_still_read() {
 fn directory_that_fails_is_not_used() {
     let fetching = FetchEnvironment::new();
     let server = serve(&fetching);
-    let run = |cache: &str, url: &str, more: &[&str]| {
-        let run = fetching.run_and_fetch_all(command(&fetching, cache, url, more));
+    let run = |cache: &str, url: &str, extra_args: &[&str]| {
+        let run = fetching.run_and_fetch_all(command(&fetching, cache, url, extra_args));
         let warnings = warnings(&run);
         assert_eq!(warnings.len(), 1, "{run:?}");
         warnings.concat()

@@ -30,9 +30,9 @@ impl Team {
     /// Runs a command on the machine with this home directory. Returns the run, and the number of packages
     /// that were compiled.
     #[track_caller]
-    fn run(&self, words: &str, home: &str, more: &[&str]) -> (Run, usize) {
+    fn run(&self, words: &str, home: &str, extra_args: &[&str]) -> (Run, usize) {
         self.proxy.take();
-        let mut command = self.hello.command(words, more);
+        let mut command = self.hello.command(words, extra_args);
         self.bucket.set_credentials(&mut command);
         let home = self.hello.world.root().join(home);
         std::fs::create_dir_all(&home).unwrap();
@@ -44,9 +44,9 @@ impl Team {
 
     /// Replaces the VM from this machine, and returns the same.
     #[track_caller]
-    fn recreate(&self, home: &str, more: &[&str]) -> (Run, usize) {
+    fn recreate(&self, home: &str, extra_args: &[&str]) -> (Run, usize) {
         let url = self.bucket.url("cache");
-        self.run("create-env", home, &[&["--recreate", "--cache", &url], more].concat())
+        self.run("create-env", home, &[&["--recreate", "--cache", &url], extra_args].concat())
     }
 
     /// Returns the compiled packages of a machine with their contents.

@@ -94,11 +94,11 @@ fn lease_is_kept_during_calls_longer_than_it() {
     let mut child = start_held_create_vm(&hello, Interruption::Hold);
     hello.change_machine();
     // The lease is renewed after every third of its length, and expires two seconds after its end.
-    let outlasts = |what: &str| {
+    let outlasts = |description: &str| {
         let before = lock(&bucket)["renewals"].as_u64().unwrap();
-        wait_until(what, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
+        wait_until(description, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
         let failed_run = hello.create(&[]).exits_with(4);
-        assert!(!failed_run.stderr.contains("has expired"), "{what}: {}", failed_run.stderr);
+        assert!(!failed_run.stderr.contains("has expired"), "{description}: {}", failed_run.stderr);
     };
     outlasts("the run renews it");
     let pid = Pid::from_child(&child);

@@ -6,10 +6,10 @@ use crate::support::World;
 use crate::support::bucket::{Bucket, SECRET};
 use crate::support::hello::Hello;
 
-fn run(world: &World, bucket: &Bucket, args: &[&str], more: &[(&str, &str)]) -> crate::support::Run {
+fn run(world: &World, bucket: &Bucket, args: &[&str], extra_vars: &[(&str, &str)]) -> crate::support::Run {
     let mut command = world.monopile(args);
     bucket.set_credentials(&mut command);
-    command.envs(more.iter().copied());
+    command.envs(extra_vars.iter().copied());
     world.finish(command)
 }
 
@@ -52,7 +52,7 @@ fn shared_state_can_be_repaired() {
     let stemcell = state["stemcells"][0]["cid"].as_str().unwrap();
     let stemcell_with_name = format!("{stemcell}=bosh-local-hello-go_agent/1.0");
     let import = ["--vm", vm, "--disk", disk, "--stemcell", &stemcell_with_name];
-    let on = |more: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], more));
+    let on = |extra_args: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], extra_args));
     let failed_run = on(&import).exits_with(3);
     assert!(failed_run.stderr.contains(&format!("the state '{}' exists already", bucket.url("state.json"))));
     bucket.delete("state.json");
@@ -98,8 +98,8 @@ fn wrong_urls_and_buckets_are_reported() {
     let (world, bucket) = (World::new(), Bucket::new());
     let missing = Bucket { name: "no-such-bucket".into(), ..bucket.clone() };
     let url = bucket.url("a.json");
-    let show = |bucket: &Bucket, url: &str, more: &[(&str, &str)]| {
-        run(&world, bucket, &["state", "show", "--state", url], more)
+    let show = |bucket: &Bucket, url: &str, extra_vars: &[(&str, &str)]| {
+        run(&world, bucket, &["state", "show", "--state", url], extra_vars)
     };
     let missing_state = show(&bucket, &url, &[]).exits_with(3);
     assert!(missing_state.stderr.contains(&format!("there is no state '{url}'")), "{}", missing_state.stderr);

@@ -220,14 +220,14 @@ impl Hello {
     }
 
     /// Returns a command with this environment's options and more.
-    pub(crate) fn command(&self, command: &str, more: &[&str]) -> std::process::Command {
-        self.subcommand(&[command], more)
+    pub(crate) fn command(&self, command: &str, extra_args: &[&str]) -> std::process::Command {
+        self.subcommand(&[command], extra_args)
     }
 
     /// Returns the command `render` with this environment's options, except `--state`, which it does not
     /// take.
-    pub(crate) fn render_command(&self, more: &[&str]) -> std::process::Command {
-        let command = self.command("render", more);
+    pub(crate) fn render_command(&self, extra_args: &[&str]) -> std::process::Command {
+        let command = self.command("render", extra_args);
         let mut arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
         let index = arguments.iter().position(|argument| argument == "--state").unwrap();
         arguments.drain(index..index + 2);
@@ -235,23 +235,23 @@ impl Hello {
     }
 
     /// Like [`Self::command`], for a command of several words.
-    pub(crate) fn subcommand(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+    pub(crate) fn subcommand(&self, words: &[&str], extra_args: &[&str]) -> std::process::Command {
         let words = words.iter().chain(&["hello/manifest.yml"]);
         let arguments = words.map(ToString::to_string);
-        let more = more.iter().map(ToString::to_string);
+        let extra_args = extra_args.iter().map(ToString::to_string);
         self.use_current_machine(
-            self.world.monopile(arguments.chain(self.options.iter().cloned()).chain(more)),
+            self.world.monopile(arguments.chain(self.options.iter().cloned()).chain(extra_args)),
         )
     }
 
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
-    pub(crate) fn builtin_command(&self, words: &[&str], more: &[&str]) -> std::process::Command {
+    pub(crate) fn builtin_command(&self, words: &[&str], extra_args: &[&str]) -> std::process::Command {
         let mut options = self.options.clone();
         if let Some(index) = options.iter().position(|option| option == "record.yml") {
             options.drain(index - 1..=index);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);
-        self.world.monopile(words.chain(options).chain(more.iter().map(ToString::to_string)))
+        self.world.monopile(words.chain(options).chain(extra_args.iter().map(ToString::to_string)))
     }
 
     /// Puts a proxy between the program and the agent that records their exchanges.
@@ -308,14 +308,14 @@ impl Hello {
     }
 
     /// Runs `create-env` with more options.
-    pub(crate) fn create(&self, more: &[&str]) -> Run {
-        self.world.finish(self.command("create-env", more))
+    pub(crate) fn create(&self, extra_args: &[&str]) -> Run {
+        self.world.finish(self.command("create-env", extra_args))
     }
 
     /// Runs `delete-env -n` with more options.
-    pub(crate) fn delete(&self, more: &[&str]) -> Run {
+    pub(crate) fn delete(&self, extra_args: &[&str]) -> Run {
         let mut options = vec!["-n"];
-        options.extend(more);
+        options.extend(extra_args);
         self.world.finish(self.command("delete-env", &options))
     }
 

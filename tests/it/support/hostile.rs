@@ -276,7 +276,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let mut crc = compressed.clone();
     let last = crc.len() - 6;
     crc[last] ^= 0xff;
-    let after = |archive: &[u8], more: &[u8]| [archive, more].concat();
+    let after = |archive: &[u8], extra_bytes: &[u8]| [archive, extra_bytes].concat();
     let mut header = Header::new_gnu();
     header.set_path("x").unwrap();
     let flipped_deflate = {

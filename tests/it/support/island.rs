@@ -93,10 +93,10 @@ impl Island {
     }
 
     /// Starts sshd in the namespace on port 22, with additional lines of configuration.
-    pub(crate) fn start_sshd(&mut self, more: &str) {
+    pub(crate) fn start_sshd(&mut self, extra_settings: &str) {
         let config = format!(
-            "{more}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM \
-             no\n\
+            "{extra_settings}\nPort 22\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+             UsePAM no\n\
              PidFile none\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
              LogLevel VERBOSE\n",
             self.ip(),

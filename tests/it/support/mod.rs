@@ -45,16 +45,16 @@ use process::{RunToEnd, prepare};
 /// Returns true if `tests/run --sweep` asks for the long form of the suites. `.ci/run` does, with one life of
 /// each kind.
 pub(crate) fn is_long_form() -> bool {
-    wanted_sweep().is_some()
+    sweep_choice().is_some()
 }
 
 /// Returns true if `tests/run --sweep full` asks for every point of the suites.
 pub(crate) fn is_full_sweep() -> bool {
-    wanted_sweep().is_some_and(|sweep| sweep == "full")
+    sweep_choice().is_some_and(|sweep| sweep == "full")
 }
 
 /// Returns `full`, or the number of lives of each kind that replaces the default sample.
-pub(crate) fn wanted_sweep() -> Option<String> {
+pub(crate) fn sweep_choice() -> Option<String> {
     std::env::var("MONOPILE_SWEEP").ok().filter(|sweep| !sweep.is_empty())
 }
 

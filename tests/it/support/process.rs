@@ -23,9 +23,9 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// The maximum duration of a single wait of a test.
 pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(110);
 /// The time between two checks of a condition.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// The time between two messages about a slow test.
-const REMINDER: Duration = Duration::from_secs(30);
+const REMINDER_INTERVAL: Duration = Duration::from_secs(30);
 /// Variables that programs inherit: those that locate programs, and those for coverage.
 const INHERITED_VARIABLES: [&str; 3] = ["PATH", "LLVM_PROFILE_FILE", "LD_LIBRARY_PATH"];
 
@@ -82,14 +82,14 @@ fn ignored_signals() -> Vec<i32> {
 
 /// A thread that runs a test. [`watch`] enters it into [`WATCHED`], [`remind`] reports slow ones, and
 /// [`WATCH`] removes it when the thread ends.
-struct Watched {
+struct WatchedThread {
     name: String,
     start: Instant,
     last_reminder: Instant,
     waits: Vec<String>,
 }
 
-static WATCHED: Mutex<BTreeMap<u64, Watched>> = Mutex::new(BTreeMap::new());
+static WATCHED: Mutex<BTreeMap<u64, WatchedThread>> = Mutex::new(BTreeMap::new());
 
 /// The number of this thread in [`WATCHED`]. Its entry is removed with the thread.
 struct Watch(u64);
@@ -100,7 +100,7 @@ impl Watch {
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
         let now = Instant::now();
-        let watched = Watched { name, start: now, last_reminder: now, waits: Vec::new() };
+        let watched = WatchedThread { name, start: now, last_reminder: now, waits: Vec::new() };
         WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
         Watch(number)
     }
@@ -128,7 +128,7 @@ fn remind() {
         std::thread::sleep(Duration::from_secs(1));
         for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
             let seconds = watched.start.elapsed().as_secs();
-            if seconds >= WAIT_TIMEOUT.as_secs() && watched.last_reminder.elapsed() >= REMINDER {
+            if seconds >= WAIT_TIMEOUT.as_secs() && watched.last_reminder.elapsed() >= REMINDER_INTERVAL {
                 watched.last_reminder = Instant::now();
                 let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
@@ -155,26 +155,26 @@ impl NamedWait {
     #[track_caller]
     fn new(what: &str) -> NamedWait {
         let location = Location::caller();
-        change(|waits| waits.push(format!("{what} ({}:{})", location.file(), location.line())));
+        change_waits(|waits| waits.push(format!("{what} ({}:{})", location.file(), location.line())));
         NamedWait(())
     }
 }
 
 impl Drop for NamedWait {
     fn drop(&mut self) {
-        change(|waits| drop(waits.pop()));
+        change_waits(|waits| drop(waits.pop()));
     }
 }
 
 /// Changes the list of waits of this thread.
-fn change(how: impl FnOnce(&mut Vec<String>)) {
+fn change_waits(edit: impl FnOnce(&mut Vec<String>)) {
     watch();
     // A thread that is ending no longer has a watch.
     let _ = WATCH.try_with(|watch| {
         if let Some(watched) =
             WATCHED.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
         {
-            how(&mut watched.waits);
+            edit(&mut watched.waits);
         }
     });
 }
@@ -189,7 +189,7 @@ pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut(
             return answer;
         }
         assert!(start.elapsed() < timeout, "waited {} s for this: {what}", timeout.as_secs());
-        std::thread::sleep(LOOK);
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
@@ -249,13 +249,13 @@ fn send_all<T: Send + 'static>(all: impl Iterator<Item = T> + Send + 'static) ->
 }
 
 /// The output of a program, until every process has closed the pipe.
-struct Written {
+struct WrittenOutput {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
 }
 
-impl Written {
-    fn collect(pipe: Option<impl Read + Send + 'static>) -> Written {
+impl WrittenOutput {
+    fn collect(pipe: Option<impl Read + Send + 'static>) -> WrittenOutput {
         let bytes = Arc::<Mutex<Vec<u8>>>::default();
         let writer_bytes = bytes.clone();
         let reader = std::thread::spawn(move || {
@@ -265,7 +265,7 @@ impl Written {
                 writer_bytes.lock().unwrap().extend(&buffer[..count]);
             }
         });
-        Written { bytes, reader }
+        WrittenOutput { bytes, reader }
     }
 
     /// Returns the output so far.
@@ -301,9 +301,10 @@ fn name_of(child: &Child) -> String {
     format!("process {} ends: {}", child.id(), words.trim_end())
 }
 
-/// Waits for a process to end. After the deadline, kills it and fails the test with the text of `more`.
+/// Waits for a process to end. After the deadline, kills it and fails the test with the text of
+/// `describe_output`.
 #[track_caller]
-fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
+fn end_or(child: &mut Child, describe_output: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
     let what = name_of(child);
     let _wait = NamedWait::new(&what);
@@ -314,9 +315,9 @@ fn end_or(child: &mut Child, more: impl FnOnce() -> String) -> ExitStatus {
         }
         if start.elapsed() > WAIT_TIMEOUT {
             let _ = child.kill();
-            panic!("waited {} s for this: {what}{}", WAIT_TIMEOUT.as_secs(), more());
+            panic!("waited {} s for this: {what}{}", WAIT_TIMEOUT.as_secs(), describe_output());
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
@@ -328,7 +329,8 @@ impl WaitForEnd for Child {
 
     #[track_caller]
     fn end_with_output(mut self) -> Output {
-        let (stdout, stderr) = (Written::collect(self.stdout.take()), Written::collect(self.stderr.take()));
+        let (stdout, stderr) =
+            (WrittenOutput::collect(self.stdout.take()), WrittenOutput::collect(self.stderr.take()));
         let status = end_or(&mut self, || {
             let text =
                 [stdout.so_far(), stderr.so_far()].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -349,7 +351,7 @@ impl WaitForEnd for Child {
                 let _ = self.wait();
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(LOOK_INTERVAL);
         }
     }
 }

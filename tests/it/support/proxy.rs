@@ -87,8 +87,8 @@ impl AgentProxy {
     /// Listens on `listen` and forwards to the agent at `agent`.
     pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> AgentProxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
-        let heard = exchanges.clone();
-        let hear = move |exchange: Exchange| heard.lock().unwrap().push(exchange);
+        let recorded_exchanges = exchanges.clone();
+        let hear = move |exchange: Exchange| recorded_exchanges.lock().unwrap().push(exchange);
         let mut proxy = AgentProxy::start_with(listen, agent, tls, hear);
         proxy.exchanges = exchanges;
         proxy

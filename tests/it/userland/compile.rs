@@ -204,10 +204,14 @@ fn option_and_directory_name_a_userland() {
 fn cpi_of_a_cpi_config_has_a_userland_of_its_own() {
     let machine = Machine::new();
     let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
-    let config = |more: &str| {
+    let config = |extra_keys: &str| {
         let (root, socket) = (root().display(), userland_env.socket().display());
         let userland = format!("userland: {{url: {root}, files: [{socket}]}}");
-        userland_env.env.hello.world.write("cpis.yml", format!("cpis: [{{name: a, {userland}, {more}}}]"));
+        userland_env
+            .env
+            .hello
+            .world
+            .write("cpis.yml", format!("cpis: [{{name: a, {userland}, {extra_keys}}}]"));
         userland_env.run(&["cpi", "info"], &["--cpi-config", "cpis.yml", "--cpi", "a"])
     };
     config("type: test").success();

@@ -212,13 +212,13 @@ impl UserlandEnv {
     }
 
     /// Returns a command.
-    pub(super) fn command(&self, words: &[&str], more: &[&str]) -> Command {
-        let mut command = self.env.command(words[0], more);
+    pub(super) fn command(&self, words: &[&str], extra_args: &[&str]) -> Command {
+        let mut command = self.env.command(words[0], extra_args);
         if let [_, rest @ ..] = words
             && !rest.is_empty()
         {
             let options: Vec<&str> =
-                self.env.options.iter().map(String::as_str).chain(more.iter().copied()).collect();
+                self.env.options.iter().map(String::as_str).chain(extra_args.iter().copied()).collect();
             let cache = command.get_envs().find(|(name, _)| *name == "XDG_CACHE_HOME").unwrap();
             let cache = cache.1.unwrap().to_owned();
             command = self.env.hello.subcommand(words, &options);
@@ -230,8 +230,8 @@ impl UserlandEnv {
 
     /// Runs a command to its end.
     #[track_caller]
-    pub(super) fn run(&self, words: &[&str], more: &[&str]) -> Run {
-        self.env.hello.world.finish(self.command(words, more))
+    pub(super) fn run(&self, words: &[&str], extra_args: &[&str]) -> Run {
+        self.env.hello.world.finish(self.command(words, extra_args))
     }
 
     /// Compiles the CPI and asks it for `info`.

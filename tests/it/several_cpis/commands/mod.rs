@@ -13,8 +13,8 @@ use crate::support::Run;
 
 impl Clouds {
     /// Returns a command on the environment.
-    fn run(&self, command: &str, more: &[&str]) -> Run {
-        self.hello.world.finish(self.command(command, "z-east", more))
+    fn run(&self, command: &str, extra_args: &[&str]) -> Run {
+        self.hello.world.finish(self.command(command, "z-east", extra_args))
     }
 
     /// Returns the JSON of a list.

@@ -62,13 +62,13 @@ fn stemcell_is_uploaded_to_every_fitting_cpi_and_kept() {
     assert_eq!(counts(&clouds), [1, 1, 1, 1]);
 
     // Bad input is reported before any effect.
-    for (more, code, expected) in [
+    for (extra_args, code, expected) in [
         (&["hello/stemcell", "--cpi", "eats"][..], 3, "--cpi names CPI 'eats'"),
         (&["nowhere.tgz"], 3, "nowhere.tgz"),
         (&["hello/stemcell", "--name", "x", "--version", "1"], 3, "the command line says x/1"),
         (&["hello/stemcell", "--name", "x"], 2, "--version"),
     ] {
-        assert_output_contains(&clouds.run(UPLOAD, more).exits_with(code), expected);
+        assert_output_contains(&clouds.run(UPLOAD, extra_args).exits_with(code), expected);
     }
     clouds.set_formats("local");
     let run = clouds.run(UPLOAD, &["hello/stemcell"]).exits_with(3);

@@ -24,12 +24,12 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     clouds.run("delete-vm", &[&vm]).exits_with(3);
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
     let before = clouds.hello.state();
-    for (more, expected) in [
+    for (extra_args, expected) in [
         (vec!["vm-nowhere"], "no CPI finds VM 'vm-nowhere', and it is not on record"),
         (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
         (vec![vm.as_str(), "--cpi", "eats"], "--cpi names CPI 'eats'"),
     ] {
-        assert_output_contains(&clouds.run("delete-vm", &more).exits_with(3), expected);
+        assert_output_contains(&clouds.run("delete-vm", &extra_args).exits_with(3), expected);
     }
     assert_eq!(clouds.hello.state(), before);
     // A CPI that does not answer stops the search, because it may have the VM.
