@@ -104,7 +104,11 @@ pub(crate) fn check(
             if let Err(error) = render(&path, &first_context)?
                 && render(&path, &second_context)?.is_err_and(|other_error| other_error == error)
             {
-                return Err(with_release(explain_render_error(job, error, &first_context), job, &reference.release));
+                return Err(with_release(
+                    explain_render_error(job, error, &first_context),
+                    job,
+                    &reference.release,
+                ));
             }
         }
     }
