@@ -33,6 +33,7 @@ pub use path::NameError;
 pub(crate) use reader::{Entry, read_error};
 pub(crate) use unpack::{UnpackedTree, unpack_entries};
 pub use unpack::{read_member, unpack_file, unpack_stream, unpack_tree};
+pub(crate) use zstd::is_zstd;
 
 use super::digest::{Algorithm, Digest};
 use base::Error;

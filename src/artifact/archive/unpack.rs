@@ -217,7 +217,7 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
         progress,
         reported_bytes: 0,
     };
-    let (tar, compression) = decompress(reader, true)?;
+    let (tar, compression) = decompress(reader, false)?;
     let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
     while let Some(entry) = entries.next_entry()? {
         let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);

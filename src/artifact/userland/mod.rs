@@ -163,7 +163,9 @@ fn unpack(
 
 fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
-    if disk_image::is_disk(&read_head(path).map_err(read_error)?) {
+    let head = read_head(path).map_err(read_error)?;
+    // A stemcell is gzip.
+    if disk_image::is_disk(&head) || archive::is_zstd(&head) {
         return Ok(false);
     }
     let file = File::open(path).map_err(read_error)?;
