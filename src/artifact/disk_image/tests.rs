@@ -219,7 +219,7 @@ fn disks_that_cannot_be_read_are_refused() {
     for (arguments, expected) in [
         (&["create", "-b", "raw", "-F", "raw"][..], "its backing file"),
         (&["create", "-o", "data_file=data"], "data in another file"),
-        (&["create", "--object", secret, "-o", "encrypt.format=luks,encrypt.key-secret=s"], "is encrypted"),
+        (&["create", "--object", secret, "-o", "encrypt.format=aes,encrypt.key-secret=s"], "is encrypted"),
         (&["create", "-o", "compression_type=zstd"], "compressed with zstd"),
         (&["create", "-o", "extended_l2=on"], "features of qcow2 that monopile does not know"),
         (&["create"], "no ext4 file system with /bin"),
