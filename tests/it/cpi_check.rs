@@ -147,7 +147,7 @@ const PLANTED: [Planted; 22] = [
         "`has_vm` must return true or false, but returned \"true\"",
     ),
     ("second-delete", &["contract v2: delete_vm again"], "RuntimeError: undefined method"),
-    ("hint-as-number", &["contract v2: attach_disk"], "not 7"),
+    ("hint-as-number", &["contract v2: attach_disk"], "but returned 7"),
     ("v1-shape", &["contract v2: create_vm"], "a CID without networks"),
     ("untyped-not-found", &["contract v2: delete_disk again"], "`Bosh::Clouds::DiskNotFound`"),
     ("own-dialect", &["rpc: unknown method"], "NotImplementedError"),
@@ -159,7 +159,7 @@ const PLANTED: [Planted; 22] = [
         &["rpc: garbage on standard input", "rpc: empty standard input"],
         "nothing on standard",
     ),
-    ("disks-as-hash", &["contract v2: get_disks"], "an array of CIDs"),
+    ("disks-as-hash", &["contract v2: get_disks"], "an array of non-empty CIDs"),
     ("leaks-on-failure", &["contract v2: create_disk without a VM"], "left disk 'disk-"),
     (
         "disk-goes-with-vm",
