@@ -26,7 +26,8 @@ fuzz_target!(|input: (&str, &str)| {
             GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
     }
     let mut resolver = Resolver::new(&sources, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
-    if resolver.take_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok() {
+    if resolver.remove_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok()
+    {
         let _ = resolver.missing_error(true);
         let _ = yaml::emit(&root);
     }
