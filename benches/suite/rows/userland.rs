@@ -133,20 +133,13 @@ fn measure_installation(suite: &Suite, findings: &mut Findings) {
 
 /// Returns the objects of a cache in a bucket: the files of a cache in a directory, by the paths of requests.
 fn objects(shared_cache: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut objects = BTreeMap::new();
-    let mut directories = vec![shared_cache.to_owned()];
-    while let Some(directory) = directories.pop() {
-        for entry in std::fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let name = path.strip_prefix(shared_cache).unwrap().display().to_string();
-            objects.insert(format!("/bucket/cache/{name}"), std::fs::read(path).unwrap());
-        }
-    }
-    objects
+    let entries = walkdir::WalkDir::new(shared_cache).into_iter().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    let object = |entry: walkdir::DirEntry| {
+        let name = entry.path().strip_prefix(shared_cache).unwrap().display().to_string();
+        (format!("/bucket/cache/{name}"), std::fs::read(entry.path()).unwrap())
+    };
+    files.map(object).collect()
 }
 
 /// Returns a release whose job has these packages.
