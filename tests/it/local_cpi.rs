@@ -50,7 +50,7 @@ impl Cloud {
     }
 
     /// Creates a cloud for user `nobody`, who cannot read the build directory.
-    fn run_by_nobody() -> Cloud {
+    fn without_privileges() -> Cloud {
         let mut cloud = Cloud::new();
         let copy = cloud.directory.path().join("monopile");
         copy_program(&cloud.executable, &copy);
@@ -317,7 +317,7 @@ fn whole_lifecycle_as_an_unprivileged_user() {
         eprintln!("not run: this machine allows no user namespaces");
         return;
     }
-    run_life(&Cloud::run_by_nobody());
+    run_life(&Cloud::without_privileges());
 }
 
 #[test]
