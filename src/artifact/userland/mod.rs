@@ -8,6 +8,7 @@
 //! userlands/.<key>.lock    locked while it is unpacked
 //! userlands/<key>.json     its record, written last; its time shows the last use
 //! userlands/<key>/         the root file system
+//! userlands/partial-<key>/ what is being unpacked
 //! ```
 //!
 //! The content is untrusted. Devices are left out, and no file keeps its owner or a set-uid bit. Links may
@@ -96,10 +97,18 @@ pub fn open(
     let record = match read_json::<UnpackedRecord>(&record_path).ok().flatten().filter(|_| root.is_dir()) {
         Some(record) => record,
         None => {
-            // A killed run may have left a tree without its record.
-            remove_tree(&root).map_err(|error| Error::io(format!("removing '{}'", root.display()), error))?;
+            let work_name = format!("partial-{key}");
+            // A killed run may have left a tree without its record, or a part of one.
+            for path in [&root, &directory.join(&work_name)] {
+                remove_tree(path)
+                    .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
+            }
+            let work = tempfile::Builder::new().prefix(&work_name).rand_bytes(0).tempdir_in(&directory);
+            let work = work.map_err(|error| {
+                Error::io(format!("creating a directory in '{}'", directory.display()), error)
+            })?;
             let unpack_stage = stage.reporter().stage(format!("Unpacking {source_name}"));
-            let record = unpack(source, &source_name, &directory, &root, &unpack_stage)?;
+            let record = unpack(source, &source_name, work.path(), &root, &unpack_stage)?;
             write_json(&record_path, &record, JsonLayout::Compact)?;
             unpack_stage.finish();
             record
@@ -134,29 +143,28 @@ fn lock(path: &Path, interrupt_check: &InterruptCheck, stage: &Stage) -> Result<
     }
 }
 
-/// Unpacks a file to `root`: a stemcell, or the root file system itself.
+/// Unpacks a file to `root`: a stemcell, or the root file system itself. `work` is an empty directory beside
+/// `root`.
 fn unpack(
     source: &Source,
     source_name: &str,
-    directory: &Path,
+    work: &Path,
     root: &Path,
     stage: &Stage,
 ) -> Result<UnpackedRecord> {
-    let work = tempfile::tempdir_in(directory)
-        .map_err(|error| Error::io(format!("creating a directory in '{}'", directory.display()), error))?;
     if let Some(blobs) = &source.image {
-        let tree = work.path().join("tree");
+        let tree = work.join("tree");
         let layers = image::open_downloaded_layers(blobs, source_name)?;
-        image::unpack(layers, work.path(), &tree, source_name)?;
+        image::unpack(layers, work, &tree, source_name)?;
         install_root(&tree, source_name, root)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
     if !is_stemcell(&source.path, source_name)? {
-        unpack_root(&source.path, source_name, work.path(), root, stage)?;
+        unpack_root(&source.path, source_name, work, root, stage)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
-    let stemcell = stemcell::open(source, None, work.path(), stage)?;
-    unpack_root(&stemcell.image, &format!("the image of {source_name}"), work.path(), root, stage)?;
+    let stemcell = stemcell::open(source, None, work, stage)?;
+    unpack_root(&stemcell.image, &format!("the image of {source_name}"), work, root, stage)?;
     let operating_system = Some(stemcell.operating_system).filter(|name| !name.is_empty());
     Ok(UnpackedRecord { operating_system })
 }

@@ -95,9 +95,13 @@ fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
     fs::copy(&path, &copy).unwrap();
     let second_userland = world.open(&copy, None).unwrap();
     assert_eq!((second_userland.root.join("mark").exists(), second_userland.digest), (true, userland.digest));
-    // A tree without its record is of a run that was killed.
+    // A tree without its record, or a part of one, is of a run that was killed.
     fs::remove_file(userland.root.with_extension("json")).unwrap();
+    let key = userland.root.file_name().unwrap().to_str().unwrap();
+    let partial_tree = userland.root.with_file_name(format!("partial-{key}"));
+    fs::create_dir_all(partial_tree.join("content/usr")).unwrap();
     assert!(!world.open(&path, None).unwrap().root.join("mark").exists());
+    assert!(!partial_tree.exists());
 }
 
 #[test]
