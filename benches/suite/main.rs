@@ -18,7 +18,6 @@
     reason = "a measurement that cannot go on says so by panicking, and prints what it measured"
 )]
 
-mod bosh;
 mod findings;
 mod fixtures;
 mod process;

@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::bosh;
 use crate::findings::{Candidate, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures::{self, Hashed};
 use crate::process;
+use crate::support::bosh;
 use crate::support::hello::Hello;
 use crate::worker;
 

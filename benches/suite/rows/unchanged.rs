@@ -8,11 +8,11 @@ use std::time::{Duration, SystemTime};
 
 use super::{MEMORY_KIB, Row};
 use crate::Suite;
-use crate::bosh;
 use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures;
 use crate::process;
 use crate::support::MONOPILE;
+use crate::support::bosh;
 use crate::support::hello::Hello;
 use crate::support::tarballs::Tar;
 

@@ -9,6 +9,7 @@
 //! assert_eq!(world.leftovers(), Vec::<String>::new());
 //! ```
 
+pub(crate) mod bosh;
 pub(crate) mod bucket;
 pub(crate) mod debian;
 pub(crate) mod dice;

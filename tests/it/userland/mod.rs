@@ -1,6 +1,7 @@
 //! CPIs of releases in a root file system of their own: compiled there without the tools of this machine, and
 //! used for the complete life of an environment.
 
+mod bosh;
 mod compile;
 mod hostile;
 mod life;

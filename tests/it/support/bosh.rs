@@ -1,10 +1,11 @@
 //! The hello environment for a `bosh` binary, with releases as tarballs and a CPI from a release.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::support::hello::Hello;
-use crate::support::tarballs::{JobTarball, ReleaseTarball};
+use super::hello::Hello;
+use super::process::prepare;
+use super::tarballs::{JobTarball, ReleaseTarball};
 
 /// Changes an environment so that `bosh` can deploy it, with one idle job and this program as the CPI.
 pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
@@ -14,17 +15,17 @@ pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
     idle.monit = String::new();
     let idle = ReleaseTarball::new("idle", "1").job(idle).write(&hello.world.path("idle.tgz"));
     let exec = format!("#!/bin/bash\nexec '{}'\n", cpi.display());
-    let mut job = JobTarball::new("bench_cpi").template("cpi.erb", "bin/cpi", &exec).spec("packages: []\n");
+    let mut job = JobTarball::new("exec_cpi").template("cpi.erb", "bin/cpi", &exec).spec("packages: []\n");
     job.monit = String::new();
-    let release = ReleaseTarball::new("bench-cpi", "1").job(job).write(&hello.world.path("bench-cpi.tgz"));
+    let release = ReleaseTarball::new("exec-cpi", "1").job(job).write(&hello.world.path("exec-cpi.tgz"));
     hello.add_ops(
         "bosh.yml",
         &format!(
             "- {{type: remove, path: /cloud_provider/cpi}}\n\
-             - {{type: replace, path: '/cloud_provider/template?', value: {{name: bench_cpi, release: \
-             bench-cpi}}}}\n\
+             - {{type: replace, path: '/cloud_provider/template?', value: {{name: exec_cpi, release: \
+             exec-cpi}}}}\n\
              - {{type: replace, path: /releases/name=hello, value: {{name: idle, url: 'file://{}'}}}}\n\
-             - {{type: replace, path: /releases/-, value: {{name: bench-cpi, url: 'file://{}'}}}}\n\
+             - {{type: replace, path: /releases/-, value: {{name: exec-cpi, url: 'file://{}'}}}}\n\
              - {{type: replace, path: /instance_groups/name=hello/jobs, value: [{{name: idle, release: idle, \
              properties: {{}}}}]}}\n\
              - {{type: replace, path: '/instance_groups/name=hello/properties?', value: {{}}}}\n\
@@ -39,8 +40,7 @@ pub(crate) fn adapt_for_bosh(hello: &mut Hello, cpi: &Path) {
 pub(crate) fn command(bosh: &Path, hello: &Hello, command: &str) -> Command {
     // `bosh` has the same options.
     let ours = hello.builtin_command(&[command], &[]);
-    let mut theirs = Command::new(bosh);
+    let mut theirs = prepare(bosh);
     hello.world.enter(&mut theirs).arg("-n").args(ours.get_args());
-    theirs.stdin(Stdio::null());
     theirs
 }
