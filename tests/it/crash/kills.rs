@@ -10,9 +10,13 @@ use crate::support::scripted::Interruption;
 #[test]
 fn kill_at_a_cpi_call_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at CPI calls");
-    for (setting, sample) in
-        settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 1), (LifeSetting::OldStemcell, 0)])
-    {
+    let samples = [
+        (LifeSetting::V2, 1),
+        (LifeSetting::OldCpi, 1),
+        (LifeSetting::OldStemcell, 0),
+        (LifeSetting::Userland, 1),
+    ];
+    for (setting, sample) in settings_of_run(samples) {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             let interruptions = [
@@ -36,14 +40,19 @@ fn kill_at_a_cpi_call_loses_no_resource() {
 #[test]
 fn kill_at_an_agent_message_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at messages to the agent");
-    let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
+    let samples = [
+        (LifeSetting::V2, 1),
+        (LifeSetting::OldCpi, 0),
+        (LifeSetting::OldStemcell, 0),
+        (LifeSetting::Userland, 0),
+    ];
     for (setting, sample) in settings_of_run(samples) {
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             let messages = 1..=reference.messages[stage];
             let moments = [Moment::Before, Moment::During, Moment::After];
             let points = messages.flat_map(|message| moments.map(|moment| (message, moment)));
-            // Messages under v1 are nearly the same, so each is tried at only one moment.
+            // Messages in other settings are nearly the same, so each is tried at only one moment.
             let selected_points = points.enumerate().filter(|(index, _)| {
                 setting == LifeSetting::V2 || (index / 3 + setting as usize) % 3 == index % 3
             });
@@ -60,8 +69,9 @@ fn kill_at_an_agent_message_loses_no_resource() {
 #[test]
 fn kill_at_a_durable_write_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at durable writes");
-    // Under v1, the same code writes, so a third of its writes is enough.
-    for (setting, sample) in settings_of_run([(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0)]) {
+    // In other settings, the same code writes, so a third of its writes is enough.
+    let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::Userland, 0)];
+    for (setting, sample) in settings_of_run(samples) {
         let step = if setting == LifeSetting::V2 { 1 } else { 3 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
@@ -77,9 +87,15 @@ fn kill_at_a_durable_write_loses_no_resource() {
 #[test]
 fn kill_at_any_instant_loses_no_resource() {
     let mut sweep = Sweep::new("kill sweep at random instants");
-    let samples = [(LifeSetting::V2, 1), (LifeSetting::OldCpi, 0), (LifeSetting::OldStemcell, 0)];
+    let samples = [
+        (LifeSetting::V2, 1),
+        (LifeSetting::OldCpi, 0),
+        (LifeSetting::OldStemcell, 0),
+        (LifeSetting::Userland, 1),
+    ];
     for (setting, sample) in settings_of_run(samples) {
-        let instants = if setting == LifeSetting::V2 { 40 } else { 10 };
+        let is_v1 = matches!(setting, LifeSetting::OldCpi | LifeSetting::OldStemcell);
+        let instants = if is_v1 { 10 } else { 40 };
         let reference = reference(setting);
         sweep.add(setting, sample, |stage| {
             // The moments are spread over the run, and are the same in every test run.

@@ -17,6 +17,7 @@ use crate::support::is_full_sweep;
 use crate::support::machine::PidSuccessor;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Script, wait_until};
+use crate::support::userland::Bridge;
 
 /// The stages of a life.
 pub(super) const STAGES: [&str; 5] =
@@ -41,6 +42,8 @@ pub(super) enum LifeSetting {
     OldCpi,
     /// Contract v1, because of the stemcell.
     OldStemcell,
+    /// Contract v2 with a CPI in a userland, in which the first run compiles it.
+    Userland,
     /// Contract v2 with the state in a bucket. After a disturbance, another machine continues.
     Shared,
     /// Like `Shared`, with contract v1 because of the CPI.
@@ -49,7 +52,8 @@ pub(super) enum LifeSetting {
 
 impl LifeSetting {
     /// Contracts with the state beside the manifest.
-    pub(super) const ALL: [LifeSetting; 3] = [LifeSetting::V2, LifeSetting::OldCpi, LifeSetting::OldStemcell];
+    pub(super) const ALL: [LifeSetting; 4] =
+        [LifeSetting::V2, LifeSetting::OldCpi, LifeSetting::OldStemcell, LifeSetting::Userland];
     /// Contracts with the state in a bucket.
     pub(super) const SHARED_STATE_SETTINGS: [LifeSetting; 2] =
         [LifeSetting::Shared, LifeSetting::SharedOldCpi];
@@ -59,13 +63,13 @@ impl LifeSetting {
     }
 
     fn has_registry(self) -> bool {
-        !matches!(self, LifeSetting::V2 | LifeSetting::Shared)
+        !matches!(self, LifeSetting::V2 | LifeSetting::Userland | LifeSetting::Shared)
     }
 
     /// Returns the CPI's answer to `info`.
     fn info_answer(self) -> InfoAnswer {
         match self {
-            LifeSetting::V2 | LifeSetting::Shared => InfoAnswer::Local,
+            LifeSetting::V2 | LifeSetting::Userland | LifeSetting::Shared => InfoAnswer::Local,
             LifeSetting::OldCpi | LifeSetting::SharedOldCpi => InfoAnswer::Version(1),
             LifeSetting::OldStemcell => InfoAnswer::Version(2),
         }
@@ -82,6 +86,8 @@ pub(super) struct CrashLife<'t> {
     /// Processes that got the PIDs of our processes.
     pub pid_successors: Vec<PidSuccessor>,
     _proxy: AgentProxy,
+    /// The calls of the CPI, if it runs in a userland.
+    _bridge: Option<Bridge>,
     tally: &'t Tally,
     /// CIDs that the operator removed from the cloud on the program's advice.
     removed_cids: BTreeSet<String>,
@@ -94,7 +100,7 @@ impl<'t> CrashLife<'t> {
     /// messages.
     pub(super) fn new(setting: LifeSetting, tally: &'t Tally) -> Self {
         let mut hello = match setting {
-            LifeSetting::V2 => Hello::without_vars_store(),
+            LifeSetting::V2 | LifeSetting::Userland => Hello::without_vars_store(),
             _ => Hello::new(),
         };
         if setting == LifeSetting::OldStemcell {
@@ -115,6 +121,7 @@ impl<'t> CrashLife<'t> {
             let lease = if is_full_sweep() { "60s" } else { "12s" };
             hello.share_in(Bucket { lease, ..Bucket::new() });
         }
+        let bridge = (setting == LifeSetting::Userland).then(|| hello.move_cpi_to_userland());
         let gate = Arc::new(Gate::new(hello.world.path("")));
         let proxy = hello.listen_with(GateListener(gate.clone()));
         let (context, pid_successors, removed_cids) = (String::new(), Vec::new(), BTreeSet::new());
@@ -125,6 +132,7 @@ impl<'t> CrashLife<'t> {
             context,
             pid_successors,
             _proxy: proxy,
+            _bridge: bridge,
             tally,
             removed_cids,
             lock_may_stay: false,
@@ -354,11 +362,15 @@ impl<'t> CrashLife<'t> {
 
     pub(super) fn check_nothing_left(&self) {
         self.hello.copy_bucket();
-        // A later run removes the scratch directories of killed runs, as soon as no process holds their locks
-        // or claims: a CPI may still read them.
-        let mut leftovers = self.hello.leftovers();
-        leftovers.retain(|leftover| !(leftover.starts_with("file ") && leftover.contains("/tmp/monopile-")));
-        for leftover in leftovers {
+        let is_scratch =
+            |leftover: &String| leftover.starts_with("file ") && leftover.contains("/tmp/monopile-");
+        if self.hello.world.leftovers().iter().any(is_scratch) {
+            // Each run removes the scratch directories of killed runs, as soon as no process holds their
+            // locks or claims: a CPI may have read them until the end of the last run.
+            self.reset_disturbances();
+            self.hello.world.finish(self.hello.subcommand(&["cpi", "info"], &[])).success();
+        }
+        for leftover in self.hello.leftovers() {
             self.add_leak(format_args!("{leftover} is left"));
         }
         self.check_lock_is_gone();

@@ -1,6 +1,6 @@
 //! Nothing is lost, however a run ends. A real life (create, redeploy, disk migration, recreate with a larger
 //! disk, delete) is disturbed at a point, the same command runs again, and the cloud is compared with the
-//! state. This is done under contract v2 and both forms of v1, with a registry.
+//! state. This is done under contract v2, both forms of v1 with a registry, and with a CPI in a userland.
 //!
 //! The cloud is the built-in `local` CPI. The scripted CPI in front of it kills its caller, or itself,
 //! exactly before, during or after a call. A proxy in front of the agent does so at a message. Between these

@@ -85,7 +85,7 @@ impl Tally {
 
 /// Returns the record of an undisturbed life, made once for all tests.
 pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
-    static REFERENCES: [OnceLock<Reference>; 5] = [const { OnceLock::new() }; 5];
+    static REFERENCES: [OnceLock<Reference>; 6] = [const { OnceLock::new() }; 6];
     let place = LifeSetting::ALL
         .iter()
         .chain(&LifeSetting::SHARED_STATE_SETTINGS)

@@ -32,6 +32,9 @@ pub(crate) struct Hello {
     machine: AtomicUsize,
 }
 
+/// The ops file that makes the scripted CPI that of the environment.
+pub(super) const RECORD: &str = "record.yml";
+
 /// The number of networks below 127.0.0.0/8 for tests.
 const NETWORKS: u32 = 128 * 128;
 
@@ -86,7 +89,7 @@ impl Hello {
             ),
         );
         world.write(
-            "record.yml",
+            RECORD,
             format!(
                 "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: \
                     {}}}}}\n",
@@ -98,7 +101,7 @@ impl Hello {
             "-o",
             "hello/elsewhere.yml",
             "-o",
-            "record.yml",
+            RECORD,
             "--vars-store",
             "creds.yml",
             "--state",
@@ -247,7 +250,7 @@ impl Hello {
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], extra_args: &[&str]) -> std::process::Command {
         let mut options = self.options.clone();
-        if let Some(index) = options.iter().position(|option| option == "record.yml") {
+        if let Some(index) = options.iter().position(|option| option == RECORD) {
             options.drain(index - 1..=index);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);

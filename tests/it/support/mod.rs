@@ -34,6 +34,7 @@ pub(crate) mod stall;
 pub(crate) mod tarballs;
 pub(crate) mod tgt;
 pub(crate) mod uml;
+pub(crate) mod userland;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -123,6 +124,16 @@ pub(crate) fn free_port() -> u16 {
     port(reserve("port", 20_000, |number| std::net::TcpListener::bind(("127.0.0.1", port(number))).is_ok()))
 }
 
+/// Gives `command` the environment and the working directory of the world with this root.
+pub(crate) fn enter_world<'a>(command: &'a mut Command, root: &Path) -> &'a mut Command {
+    process::clean(command);
+    command
+        .current_dir(root.join("work"))
+        .env("HOME", root.join("home"))
+        .env("TMPDIR", root.join("tmp"))
+        .env("MONOPILE_TEST_WORLD", root)
+}
+
 impl World {
     /// Creates an empty world. Its path is short, because it may contain sockets.
     pub(crate) fn new() -> World {
@@ -177,12 +188,7 @@ impl World {
 
     /// Gives `command` the environment and the working directory of this world.
     pub(crate) fn enter<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        process::clean(command);
-        command
-            .current_dir(self.root.join("work"))
-            .env("HOME", self.home())
-            .env("TMPDIR", self.root.join("tmp"))
-            .env("MONOPILE_TEST_WORLD", &self.root)
+        enter_world(command, &self.root)
     }
 
     /// Prepares the program with these arguments.

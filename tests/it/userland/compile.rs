@@ -5,11 +5,12 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Instant;
 
-use super::setup::{UserlandEnv, release, root, run, unpack_root, without_compilers};
+use super::setup::{UserlandEnv, without_compilers};
 use crate::cpi_release::setup::{Machine, files};
 use crate::support::hello::Hello;
 use crate::support::process::wait_until;
 use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
+use crate::support::userland::{release, root, run, unpack_root};
 
 pub(super) fn url_line() -> String {
     format!("url: {}", root().display())

@@ -3,8 +3,9 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::setup::{UserlandEnv, release, run, unpack_root};
+use super::setup::UserlandEnv;
 use crate::cpi_release::setup::Machine;
+use crate::support::userland::{release, run, unpack_root};
 
 /// Replaces entries of a root file system by links to a directory outside.
 fn with_links(root: &Path, outside: &Path) {

@@ -4,9 +4,10 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::setup::{UserlandEnv, release, root, without_compilers};
+use super::setup::{UserlandEnv, without_compilers};
 use crate::cpi_release::setup::Machine;
 use crate::support::process::{WaitForEnd, wait_until};
+use crate::support::userland::{release, root};
 
 fn env(machine: &Machine) -> UserlandEnv {
     UserlandEnv::new(machine, &release(""), &format!("url: {}", root().display()))

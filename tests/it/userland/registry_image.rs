@@ -1,10 +1,11 @@
 //! Userlands that are images in a registry.
 
-use super::setup::{UserlandEnv, release, root};
+use super::setup::UserlandEnv;
 use crate::cpi_release::setup::Machine;
 use crate::support::image_registry::{ImageRegistry, USER};
 use crate::support::process::{RunToEnd, prepare};
 use crate::support::tarballs::Tar;
+use crate::support::userland::{release, root};
 
 /// Compresses a layer.
 fn zstd(content: &[u8]) -> Vec<u8> {

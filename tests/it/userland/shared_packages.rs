@@ -3,13 +3,14 @@
 use std::process::Command;
 
 use super::compile::{packages, url_line};
-use super::setup::{UserlandEnv, release};
+use super::setup::UserlandEnv;
 use crate::cpi_release::setup::{Env, Machine, files};
 use crate::shared_cache::{generate_key, warnings};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
 use crate::support::http::Server;
 use crate::support::tarballs::sha256;
+use crate::support::userland::release;
 
 const WRITE: [&str; 3] = ["--cache-write", "--cache-sign", "ci"];
 const TRUST: [&str; 2] = ["--cache-trust", "ci.pub"];

@@ -18,7 +18,8 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    CONFIG, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud, script_in,
+    CALLER, CONFIG, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud,
+    script_in,
 };
 use crate::support::MONOPILE;
 
@@ -59,8 +60,11 @@ pub(super) fn counts(directory: &Path) -> BTreeMap<String, usize> {
 /// Answers one request as the script says. An interruption at this call takes precedence over a reaction of
 /// the method.
 fn serve(directory: &Path, mut output: File) {
-    // The parent is the caller, because the wrapper has become this process by `exec`.
-    let caller = getppid().unwrap();
+    // Without a userland, the parent is the caller, because the wrapper has become this process by `exec`.
+    let caller = match std::env::var(CALLER) {
+        Ok(pid) => Pid::from_raw(pid.parse().unwrap()).unwrap(),
+        Err(_) => getppid().unwrap(),
+    };
     let mut text = Vec::new();
     std::io::stdin().read_to_end(&mut text).unwrap();
     // The local CPI handles an invalid request.

@@ -24,14 +24,18 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::World;
-use super::hello::Hello;
+use super::hello::{Hello, RECORD};
+use super::process::prepare;
+use super::userland::{self, Bridge, BridgedCall};
+use super::{World, enter_world};
 
 /// The configuration of the local CPI.
 const CONFIG: &str = "local.json";
 /// With this variable, a call follows no script and is not counted. Commands of a [`Reaction`] use it to make
 /// the call later.
 pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
+/// The variable with the pid of the caller, if the caller is not the parent.
+const CALLER: &str = "SCRIPTED_CPI_CALLER";
 
 /// The answer of the CPI to `info`, which decides how the other methods answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +193,45 @@ pub(crate) fn install(world: &World) -> PathBuf {
     path
 }
 
+/// Answers a call of a CPI in a userland with the CPI that [`install`] wrote in the world `root`.
+fn answer_bridged(mut call: BridgedCall, root: &Path) -> u8 {
+    let mut request = call.read_request();
+    // The context of an executable has the properties of the manifest, and that of a job has not.
+    if let Ok(mut message) = serde_json::from_slice::<Value>(&request)
+        && let Some(context) = message["context"].as_object_mut()
+    {
+        context.extend(serde_json::from_slice::<serde_json::Map<String, Value>>(&call.config).unwrap());
+        request = message.to_string().into_bytes();
+    }
+    let mut command = prepare(root.join("work/scripted"));
+    enter_world(&mut command, root).env(CALLER, call.caller.to_string());
+    call.answer_with(command, &request)
+}
+
 impl Hello {
+    /// Puts a CPI of a release in a userland in front of the scripted CPI. The result passes on its calls.
+    pub(crate) fn move_cpi_to_userland(&self) -> Bridge {
+        let socket = self.world.path("bridge.sock");
+        userland::release("").write(&self.world.path("test-cpi.tgz"));
+        let url = format!("url: {}", userland::root().display());
+        let cloud = self.world.path("cloud");
+        self.world.write(
+            RECORD,
+            format!(
+                "- {{type: remove, path: /cloud_provider/cpi}}\n\
+                 - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: \
+                 test-cpi}}}}\n\
+                 - {{type: replace, path: '/cloud_provider/properties/root?', value: {cloud}}}\n\
+                 - {{type: replace, path: /releases/-, value: {{name: test-cpi, url: \
+                 'file://../test-cpi.tgz'}}}}\n{userland}",
+                cloud = cloud.display(),
+                userland = userland::ops(&url, &socket)
+            ),
+        );
+        let root = self.world.root().to_owned();
+        Bridge::listen(&socket, move |call| answer_bridged(call, &root))
+    }
+
     /// Sets another script.
     pub(crate) fn set_script(&self, script: Script) {
         for file in ["calls.json", "held", "go"] {
@@ -235,7 +277,7 @@ impl Hello {
             let mut at_work = self.world.leftovers();
             at_work.retain(|leftover| {
                 leftover.starts_with("process ")
-                    && (leftover.contains("scripted") || leftover.contains("cpi-exec"))
+                    && ["scripted", "cpi-exec", "userland-exec"].iter().any(|part| leftover.contains(part))
             });
             at_work.is_empty()
         });
