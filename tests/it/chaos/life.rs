@@ -18,6 +18,7 @@ use crate::support::hello::Hello;
 use crate::support::machine;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
+use crate::support::userland::Bridge;
 
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
 const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
@@ -143,6 +144,8 @@ pub(super) struct ChaosLife {
     pub hello: Hello,
     gate: Arc<Gate>,
     _proxy: AgentProxy,
+    /// The calls of the CPI, if it runs in a userland.
+    pub bridge: Option<Bridge>,
     pub inventory: Inventory,
     pub manifest_changes: ManifestChanges,
     pub deployment: Option<Deployment>,
@@ -167,12 +170,14 @@ pub(super) struct ChaosLife {
 
 impl ChaosLife {
     /// Creates a life with a second region for the CPI, with resources of others in its cloud, and with a
-    /// proxy before the agent that can stall.
-    pub(super) fn new(total: &Arc<Mutex<Counts>>) -> ChaosLife {
+    /// proxy before the agent that can stall. With `has_userland`, the CPI runs in a userland.
+    pub(super) fn new(total: &Arc<Mutex<Counts>>, has_userland: bool) -> ChaosLife {
         let mut hello = Hello::new();
+        let bridge = has_userland.then(|| hello.move_cpi_to_userland());
         let local = hello.world.read("local.json");
         hello.world.write(OTHER_REGION, local.replace("/cloud\"", "/cloud-b\""));
-        let region = "- {type: replace, path: /cloud_provider/cpi/properties/root, value: /region-b}\n";
+        let parent = if has_userland { "/cloud_provider" } else { "/cloud_provider/cpi" };
+        let region = format!("- {{type: replace, path: {parent}/properties/root, value: /region-b}}\n");
         hello.world.write("region.yml", region);
         for name in ["property.yml", "disk.yml"] {
             hello.add_ops(name, "[]\n");
@@ -183,6 +188,7 @@ impl ChaosLife {
             hello,
             gate,
             _proxy: proxy,
+            bridge,
             inventory: Inventory::default(),
             manifest_changes: ManifestChanges::default(),
             deployment: None,

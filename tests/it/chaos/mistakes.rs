@@ -168,14 +168,16 @@ impl ChaosLife {
         }
     }
 
-    /// Runs a command with the name of a CPI that does not exist.
+    /// Runs a command with the name of a CPI or userland that does not exist.
     fn use_missing_cpi(&mut self) {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let ops = "- {type: replace, path: /cloud_provider/cpi, value: {path: /no/such/cpi}}\n";
         self.hello.world.write("no-cpi.yml", ops);
         let attempt = self.harmless_attempt(OperatorCommand::CreateWithRecreate);
+        let options =
+            if self.bridge.is_some() { ["--cpi-userland", "no-root.tar"] } else { ["-o", "no-cpi.yml"] };
         let run = self.run(
-            self.prepare_command(OperatorCommand::CreateWithRecreate, &["-o", "no-cpi.yml"]),
+            self.prepare_command(OperatorCommand::CreateWithRecreate, &options),
             &attempt,
             &HeldCallAction::Nothing,
         );

@@ -4,7 +4,8 @@
 //! The cloud is that of the built-in `local` CPI, with real agents. The scripted CPI before it misbehaves and
 //! keeps an inventory of its own: a ledger of what each request created and deleted. A proxy before the agent
 //! stalls. A running VM, a disk, a snapshot and a stemcell of others are in the same cloud. A life is drawn
-//! from its seed: some commands with their disturbances, and then the recovery.
+//! from its seed: some commands with their disturbances, and then the recovery. In every fourth life, the CPI
+//! is compiled and runs in a userland.
 //!
 //! Checked after each command, against the inventory and not against the state:
 //!
@@ -72,7 +73,9 @@ use crate::support::number_from_environment as number;
 use crate::support::process::name_wait;
 
 /// The seeds of the default run.
-const SEEDS: [u64; 4] = [1, 2, 3, 4];
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 8];
+/// In the lives of seeds that this number divides, the CPI runs in a userland.
+const USERLAND_SEEDS: u64 = 4;
 /// The number of lives at once, unless fewer tests run at once. A life mostly waits.
 const PARALLEL_LIVES: u64 = 4;
 
@@ -82,7 +85,7 @@ fn run_life(seed: u64, total: &Arc<Mutex<Counts>>) -> Result<(), String> {
         .ok()
         .map(|steps| steps.split(',').map(|step| step.parse().unwrap()).collect());
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut life = ChaosLife::new(total);
+        let mut life = ChaosLife::new(total, seed.is_multiple_of(USERLAND_SEEDS));
         for (number, step) in schedule::draw_steps(seed).iter().enumerate() {
             if steps.as_ref().is_none_or(|steps| steps.contains(&number)) {
                 life.take_step(number, step);
