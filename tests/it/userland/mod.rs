@@ -3,6 +3,7 @@
 
 mod bosh;
 mod compile;
+mod disk;
 mod hostile;
 mod life;
 mod registry_image;
