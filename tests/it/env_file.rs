@@ -386,6 +386,49 @@ fn discovered_env_file_is_used_only_after_trust() {
 }
 
 #[test]
+fn trust_shows_what_userlands_bring() {
+    let world = World::new();
+    world.write(
+        "bosh.yml",
+        "name: x\n\
+         cloud_provider:\n  template: {name: a_cpi, release: r}\n  \
+         userland: {url: 'oci://u:p4ssw0rd@images.test/root:1', files: [/run/agent.sock]}\n\
+         releases: [{name: r, url: r.tgz}]\n",
+    );
+    let trust = |userland: &str| {
+        world.write(".monopile.yml", format!("manifest: bosh.yml\ncpi_userland: '{userland}'\n"));
+        world.run(["trust"]).success().stdout
+    };
+    let lines = |userland: &str| {
+        let output = trust(userland);
+        assert!(!output.contains("p4ssw0rd"), "{output}");
+        let lines = output.lines().filter(|line| line.starts_with("  ")).map(str::trim);
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let cpi_job = "run the CPI job 'a_cpi' of release 'r' from r.tgz";
+    let [socket, manifest, release, server] =
+        ["read '/run/agent.sock'", "read 'bosh.yml'", "read 'r.tgz'", "contact images.test"];
+    // This machine brings nothing.
+    assert_eq!(lines("host"), [cpi_job, socket, manifest, release, server]);
+    assert_eq!(
+        lines("https://u:p4ssw0rd@root.test:8443/fs.tgz"),
+        [
+            "run CPIs of releases in 'https://root.test:8443/fs.tgz'",
+            cpi_job,
+            socket,
+            manifest,
+            release,
+            server,
+            "contact root.test:8443",
+        ]
+    );
+    assert_eq!(
+        lines("../fs.tgz"),
+        ["run CPIs of releases in '../fs.tgz'", cpi_job, socket, manifest, release, server]
+    );
+}
+
+#[test]
 fn env_file_with_a_missing_manifest_is_not_trusted() {
     let world = World::new();
     world.write(".monopile.yml", "manifest: bosch.yml\n");
