@@ -5,8 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::downloads::{command, serve};
-use super::generate_key;
-use super::offline::without_network;
+use super::{generate_key, without_network};
 use crate::fetch::FetchEnvironment;
 use crate::support::hello::{Hello, release_tarball};
 use crate::support::http::{Server, part};

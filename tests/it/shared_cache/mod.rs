@@ -11,6 +11,8 @@ mod packages;
 
 use std::path::Path;
 
+pub(crate) use offline::without_network;
+
 use crate::support::Run;
 use crate::support::process::{RunToEnd, prepare};
 

@@ -8,7 +8,7 @@ use crate::fetch::FetchEnvironment;
 use crate::support::process::prepare;
 
 /// Returns the same command in a namespace without a network.
-pub(super) fn without_network(command: &Command) -> Command {
+pub(crate) fn without_network(command: &Command) -> Command {
     let mut inside = prepare("unshare");
     if !rustix::process::geteuid().is_root() {
         inside.args(["--user", "--map-root-user"]);

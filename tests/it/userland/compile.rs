@@ -56,6 +56,56 @@ fn compiled_packages_do_not_depend_on_the_machine() {
     );
 }
 
+/// An interpreter of scripts that print lines.
+const INTERPRETER: &str = r#"#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    char line[4096];
+    FILE *script = argc > 1 ? fopen(argv[1], "r") : NULL;
+    if (!script) {
+        perror("the script");
+        return 1;
+    }
+    while (fgets(line, sizeof line, script))
+        if (!strncmp(line, "print ", 6))
+            fputs(line + 6, stdout);
+        else if (*line != '#')
+            return 1;
+    return 0;
+}
+"#;
+
+#[test]
+fn cpi_is_a_script_for_an_interpreter_of_its_release() {
+    let shebang = "#!/var/vcap/packages/interpreter/bin/interpreter";
+    let compile = "mkdir $BOSH_INSTALL_TARGET/bin
+        cc -o $BOSH_INSTALL_TARGET/bin/interpreter interpreter.c";
+    // A script that a script makes when the package is compiled.
+    let answer = "set -e
+        chmod +x make-answer
+        ./make-answer >$BOSH_INSTALL_TARGET/answer
+        chmod +x $BOSH_INSTALL_TARGET/answer";
+    let make_answer = format!(
+        "{shebang}\nprint {shebang}\nprint print \
+         {{\"result\": {{\"stemcell_formats\": [\"interpreted\"]}}, \"error\": null, \"log\": \"\"}}\n"
+    );
+    let job = JobTarball::new("test_cpi").spec("packages: [interpreter, answer]\n").template(
+        "cpi",
+        "bin/cpi",
+        "#!/bin/bash\nexec $BOSH_PACKAGES_DIR/answer/answer\n",
+    );
+    let release = ReleaseTarball::new("test-cpi", "7")
+        .job(job)
+        .package(PackageTarball::new("interpreter", compile, &[]).file("interpreter.c", INTERPRETER))
+        .package(PackageTarball::new("answer", answer, &["interpreter"]).file("make-answer", &make_answer));
+    let machine = Machine::new();
+    let userland_env = UserlandEnv::new(&machine, &release, &url_line());
+    let command = without_compilers(&userland_env.command(&["cpi", "info"], &[]));
+    let info = userland_env.env.hello.world.finish(command).success();
+    assert!(info.stdout.contains("interpreted"), "{}", info.stdout);
+}
+
 #[test]
 fn packaging_scripts_see_nothing_of_the_machine() {
     let machine = Machine::new();

@@ -1,5 +1,6 @@
 //! The life of an environment whose CPI runs in a userland, with interruptions.
 
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::setup::{UserlandEnv, without_compilers};
 use crate::cpi_release::setup::Machine;
 use crate::support::process::{WaitForEnd, wait_until};
+use crate::support::tarballs::{JobTarball, ReleaseTarball, sha1};
 use crate::support::userland::{release, root};
 
 fn env(machine: &Machine) -> UserlandEnv {
@@ -108,6 +110,67 @@ fn recorded_calls_and_checks_work_in_a_userland() {
     assert_eq!(check.code, 0, "{}\n{}", check.stdout, check.stderr);
     let text = userland_env.env.hello.world.read("record.jsonl");
     assert!(!text.contains("hunter2-of-the-cpi"), "{text}");
+}
+
+/// Returns a release whose CPI runs a script of bash and answers `info` with the word that it prints.
+fn release_with_script(script: &str) -> ReleaseTarball {
+    let cpi = format!(
+        r#"#!/bin/bash
+set -e
+cat >/dev/null
+answer=$({script})
+printf '{{"result": {{"stemcell_formats": ["%s"]}}, "error": null, "log": ""}}' "$answer"
+"#
+    );
+    let job = JobTarball::new("test_cpi")
+        .spec("packages: []\nproperties:\n  password: {}\n")
+        .template("cpi.erb", "bin/cpi", &cpi);
+    ReleaseTarball::new("test-cpi", "7").job(job)
+}
+
+#[test]
+fn cpi_sees_the_network_and_files_of_this_machine() {
+    let machine = Machine::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let authorities = machine.path("authorities.pem");
+    std::fs::write(&authorities, "authorities of this machine").unwrap();
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port}
+        [[ $(cat {authorities}) = 'authorities of this machine' && $SSL_CERT_FILE = {authorities} ]]
+        if echo x 2>/dev/null >>{authorities}; then exit 1; fi
+        [[ $OPERATOR = me && -z $TMPDIR ]]
+        cat /etc/resolv.conf /etc/hosts | sha1sum | head -c 40",
+        authorities = authorities.display()
+    );
+    let url = format!("url: {}", root().display());
+    let userland_env = UserlandEnv::new(&machine, &release_with_script(&script), &url);
+    let mut command = userland_env.command(&["cpi", "info"], &[]);
+    command.env("SSL_CERT_FILE", &authorities).env("OPERATOR", "me");
+    let run = userland_env.env.hello.world.finish(command).success();
+    let files = ["/etc/resolv.conf", "/etc/hosts"].map(|path| std::fs::read(path).unwrap_or_default());
+    assert!(run.stdout.contains(&sha1(&files.concat())), "{}", run.stdout);
+}
+
+#[test]
+fn secrets_that_a_cpi_in_a_userland_prints_are_redacted() {
+    let machine = Machine::new();
+    let script = "echo 'password <%= p(\"password\") %>' >&2; exit 1";
+    let url = format!("url: {}", root().display());
+    let userland_env = UserlandEnv::new(&machine, &release_with_script(script), &url);
+    let run = userland_env.run(&["create-env"], &["--verbose"]).exits_with(1);
+    let output = run.stdout + &run.stderr;
+    assert!(output.contains("password <redacted>"), "{output}");
+    let state_home = userland_env.env.hello.world.home().join(".local/state");
+    let logs = walkdir::WalkDir::new(state_home).into_iter().flatten();
+    let logs = logs.filter(|entry| entry.file_type().is_file());
+    let logs =
+        logs.map(|entry| std::fs::read_to_string(entry.path()).unwrap_or_default()).collect::<String>();
+    assert!(logs.contains("password <redacted>"), "{logs}");
+    assert!(
+        !output.contains("hunter2-of-the-cpi") && !logs.contains("hunter2-of-the-cpi"),
+        "{output}\n{logs}"
+    );
 }
 
 #[test]

@@ -5,12 +5,12 @@ use std::process::Command;
 use super::compile::{packages, url_line};
 use super::setup::UserlandEnv;
 use crate::cpi_release::setup::{Env, Machine, files};
-use crate::shared_cache::{generate_key, warnings};
+use crate::shared_cache::{generate_key, warnings, without_network};
 use crate::support::Run;
 use crate::support::bucket::Bucket;
 use crate::support::http::Server;
 use crate::support::tarballs::sha256;
-use crate::support::userland::release;
+use crate::support::userland::{release, root};
 
 const WRITE: [&str; 3] = ["--cache-write", "--cache-sign", "ci"];
 const TRUST: [&str; 2] = ["--cache-trust", "ci.pub"];
@@ -93,6 +93,40 @@ fn packages_of_a_bundle_are_used_by_another_machine() {
 }
 
 #[test]
+fn cpi_of_a_bundle_runs_without_a_network() {
+    let (keys, bucket) = (keys(), Bucket::new());
+    let (one, other) = (Machine::new(), Machine::new());
+    let tarball = std::fs::read(root()).unwrap();
+    let digest = sha256(&tarball);
+    let server = Server::for_file(&tarball);
+    let userland = format!("url: '{}', sha1: '{digest}'", server.url("/root.tar"));
+    let user = UserlandEnv::new(&one, &release(""), &userland);
+    user.env.hello.world.finish(with_cache(user.command(&["cpi", "info"], &[]), &bucket)).success();
+    let key = keys.path("ci").display().to_string();
+    let bundle = keys.path("bundle.tgz").display().to_string();
+    let export = user.run(&["cache", "export"], &[&bundle, "--cache-sign", &key]).success();
+    assert!(export.stdout.starts_with("1 downloads and 2 compiled packages exported"), "{export:?}");
+
+    drop(server);
+    let user = UserlandEnv::new(&other, &release(""), &userland);
+    let world = &user.env.hello.world;
+    let trust = ["--cache-trust".to_owned(), format!("{key}.pub")];
+    let trust = trust.each_ref().map(String::as_str);
+    let mut import = world.monopile([&["cache", "import", &bundle], &trust[..]].concat());
+    import.env("XDG_CACHE_HOME", other.path("cache"));
+    assert_eq!(world.finish(without_network(&import)).success().stdout, "3 entries imported\n");
+    // The manifest, and the CPI that answers in its userland.
+    let plan =
+        world.finish(without_network(&user.command(&["plan"], &[&["--offline"], &trust[..]].concat())));
+    assert!(!(plan.success().stdout).contains("Compiling package"));
+    let info = world.finish(without_network(&user.command(&["cpi", "info"], &trust))).success();
+    assert!(info.stdout.contains("local-directory"), "{info:?}");
+    let logs = files(&other.path("cache/monopile/cpi"));
+    assert!(!logs.iter().any(|path| path.ends_with("packaging.log")), "{logs:?}");
+    assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
+}
+
+#[test]
 fn missing_userland_is_reported_with_the_other_artifacts() {
     let machine = Machine::new();
     let zeros = "0".repeat(64);
@@ -133,13 +167,39 @@ fn userland_with_a_digest_is_exported() {
 fn poisoned_packages_are_compiled() {
     let (keys, bucket) = (keys(), Bucket::new());
     run_info(&Machine::new(), &keys, &bucket, &WRITE);
-    for key in bucket.keys().into_iter().filter(|key| key.ends_with(".tgz")) {
-        let mut poisoned = bucket.get(&key).unwrap();
-        poisoned[20] ^= 1;
-        bucket.put(&key, &poisoned);
+    let original: Vec<(String, Vec<u8>)> =
+        bucket.keys().into_iter().map(|key| (key.clone(), bucket.get(&key).unwrap())).collect();
+    let records: Vec<&(String, Vec<u8>)> =
+        original.iter().filter(|(key, _)| key.starts_with("cache/cpi/") && key.ends_with(".json")).collect();
+    let [one, other] = records[..] else { panic!("{:?}", bucket.keys()) };
+    let archive_of = |record: &str| {
+        let stem = record.strip_suffix(".json").unwrap();
+        original.iter().find(|(key, _)| key.starts_with(stem) && key.ends_with(".tgz")).unwrap()
+    };
+    let poison = |name: &str| match name {
+        "changed archives" => {
+            for (key, content) in original.iter().filter(|(key, _)| key.ends_with(".tgz")) {
+                let mut poisoned = content.clone();
+                poisoned[20] ^= 1;
+                bucket.put(key, &poisoned);
+            }
+        }
+        "no signature" => bucket.put(&one.0, b"{}"),
+        // The signed package of another key.
+        "another package" => {
+            bucket.put(&one.0, &other.1);
+            let stems = [&one.0, &other.0].map(|key| key.strip_suffix(".json").unwrap());
+            let (key, content) = archive_of(&other.0);
+            bucket.put(&key.replace(stems[1], stems[0]), content);
+        }
+        _ => unreachable!("{name}"),
+    };
+    for (name, expected_count) in [("changed archives", 2), ("no signature", 1), ("another package", 1)] {
+        poison(name);
+        let (run, count) = run_info(&Machine::new(), &keys, &bucket, &TRUST);
+        assert_eq!((count, warnings(&run).len()), (expected_count, 1), "{name}: {run:?}");
+        original.iter().for_each(|(key, content)| bucket.put(key, content));
     }
-    let (run, count) = run_info(&Machine::new(), &keys, &bucket, &TRUST);
-    assert_eq!((count, warnings(&run).len()), (2, 1), "{run:?}");
 }
 
 #[test]
