@@ -31,9 +31,8 @@ pub use pack::{Input, Packer, pack_directory, pack_tree};
 pub(crate) use pack::{is_executable, list_tree};
 pub use path::NameError;
 pub(crate) use reader::{Entry, read_error};
-pub(crate) use unpack::{UnpackedTree, unpack_entries};
+pub(crate) use unpack::{UnpackedTree, find_entry, unpack_entries};
 pub use unpack::{read_member, unpack_file, unpack_stream, unpack_tree};
-pub(crate) use zstd::is_zstd;
 
 use super::digest::{Algorithm, Digest};
 use base::Error;

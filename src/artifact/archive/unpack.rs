@@ -206,6 +206,26 @@ fn unpack_error(
 ///
 /// Reads no further than to the end of that entry. A content of more than `limit` bytes is an error.
 pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, ArchiveError> {
+    find_entry(stream, false, |path, entry, data| {
+        if path != name || entry.kind != EntryType::Regular {
+            return Ok(None);
+        }
+        if entry.size > limit {
+            return Err(ArchiveError::TooLarge { unit: "bytes in one document", limit });
+        }
+        let mut content = Vec::new();
+        data.read_to_end(&mut content).map_err(read_error)?;
+        Ok(Some(content))
+    })
+}
+
+/// Calls `find` with the path, header and content of each entry of an archive, until it returns something.
+/// Writes nothing, and leaves out entries whose names are not acceptable.
+pub(crate) fn find_entry<T>(
+    stream: impl Read,
+    accepts_zstd: bool,
+    mut find: impl FnMut(&Path, &Entry, &mut dyn Read) -> Result<Option<T>, ArchiveError>,
+) -> Result<Option<T>, ArchiveError> {
     let limits = UnpackLimits::default();
     let packed_bytes = Rc::default();
     let inner = BufReader::with_capacity(BUFFER_BYTES, stream);
@@ -217,17 +237,13 @@ pub fn read_member(stream: impl Read, name: &Path, limit: u64) -> Result<Option<
         progress,
         reported_bytes: 0,
     };
-    let (tar, compression) = decompress(reader, false)?;
+    let (tar, compression) = decompress(reader, accepts_zstd)?;
     let mut entries = Entries::new(BudgetReader::new(tar, limits, packed_bytes), compression, limits);
     while let Some(entry) = entries.next_entry()? {
-        let is_requested = path::entry_path(&entry.name).is_ok_and(|candidate| candidate == name);
-        if is_requested && entry.kind == EntryType::Regular {
-            if entry.size > limit {
-                return Err(ArchiveError::TooLarge { unit: "bytes in one document", limit });
-            }
-            let mut content = Vec::new();
-            entries.data().read_to_end(&mut content).map_err(read_error)?;
-            return Ok(Some(content));
+        let Ok(path) = path::entry_path(&entry.name) else { continue };
+        let result = find(&path, &entry, &mut entries.data())?;
+        if result.is_some() {
+            return Ok(result);
         }
     }
     Ok(None)

@@ -6,7 +6,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 /// Returns true if a file with these first bytes is in zstd: its first frame has content, or is skipped.
-pub(crate) fn is_zstd(start: &[u8]) -> bool {
+pub(super) fn is_zstd(start: &[u8]) -> bool {
     matches!(start, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
 }
 

@@ -23,8 +23,8 @@ use base::files::{open_inside, remove_tree};
 use base::text::json_problem;
 use base::{Error, Result};
 
-const INDEX: &str = "index.json";
-const MANIFEST: &str = "manifest.json";
+pub(super) const INDEX: &str = "index.json";
+pub(super) const MANIFEST: &str = "manifest.json";
 const WHITEOUT: &str = ".wh.";
 const OPAQUE: &str = ".wh..wh..opq";
 

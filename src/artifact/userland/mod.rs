@@ -36,6 +36,14 @@ use base::{Error, Result};
 
 /// The directory of userlands in the cache.
 const USERLANDS: &str = "userlands";
+/// The directories of which a root file system has at least one.
+const ROOT_DIRECTORIES: [&str; 2] = ["bin", "usr/bin"];
+/// The image of a disk at the top of an archive.
+const DISK_FILE: &str = "root.img";
+/// Files at the top of an archive that show that it holds a root file system: a disk, or an OCI image.
+const IMAGE_FILES: [&str; 3] = [DISK_FILE, image::INDEX, image::MANIFEST];
+/// The number of names at the top of an archive that are remembered.
+const MAX_TOP_NAMES: usize = 100;
 /// The pause between attempts to take the lock of a userland that another run unpacks.
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 /// The number of digits of its digest that name a userland in the cache.
@@ -159,25 +167,57 @@ fn unpack(
         install_root(&tree, source_name, root)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
-    if !is_stemcell(&source.path, source_name)? {
+    if scan(&source.path, source_name)? != FileContent::Stemcell {
         unpack_root(&source.path, source_name, work, root, stage)?;
         return Ok(UnpackedRecord { operating_system: None });
     }
     let stemcell = stemcell::open(source, None, work, stage)?;
-    unpack_root(&stemcell.image, &format!("the image of {source_name}"), work, root, stage)?;
+    let image_name = format!("the image of {source_name}");
+    scan(&stemcell.image, &image_name)?;
+    unpack_root(&stemcell.image, &image_name, work, root, stage)?;
     let operating_system = Some(stemcell.operating_system).filter(|name| !name.is_empty());
     Ok(UnpackedRecord { operating_system })
 }
 
-fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
+/// The content of a file, as far as its names show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FileContent {
+    Stemcell,
+    /// A root file system, an image with one, or a disk.
+    Root,
+}
+
+/// Reads the names in a file until they show its content. Fails if it can hold no root file system, before
+/// anything is unpacked.
+fn scan(path: &Path, source_name: &str) -> Result<FileContent> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
     let head = read_head(path).map_err(read_error)?;
-    // A stemcell is gzip.
-    if disk_image::is_disk(&head) || archive::is_zstd(&head) {
-        return Ok(false);
+    if head.is_empty() {
+        return Err(not_a_root_error(source_name, "it is empty, as that of a light stemcell"));
     }
+    if disk_image::is_disk(&head) {
+        return Ok(FileContent::Root);
+    }
+    let mut top_names: Vec<PathBuf> = Vec::new();
+    let mut has_directory = false;
     let file = File::open(path).map_err(read_error)?;
-    stemcell::is_stemcell(file).map_err(|error| match error {
+    let content = archive::find_entry(file, true, |path, entry, _| {
+        if path == Path::new(stemcell::MANIFEST) && entry.kind.is_file() {
+            return Ok(Some(FileContent::Stemcell));
+        }
+        if ROOT_DIRECTORIES.iter().any(|directory| path.starts_with(directory))
+            || IMAGE_FILES.iter().any(|file| path == Path::new(file))
+        {
+            return Ok(Some(FileContent::Root));
+        }
+        // The root itself has no name. The first names are enough for the decision below.
+        if let Some(name) = path.iter().next().filter(|_| top_names.len() < MAX_TOP_NAMES) {
+            has_directory |= path.iter().nth(1).is_some() || entry.kind.is_dir();
+            top_names.push(name.into());
+        }
+        Ok(None)
+    });
+    let content = content.map_err(|error| match error {
         ArchiveError::NotAnArchive(_) => {
             Error::invalid(format!("{source_name} cannot be unpacked")).with_source(error).with_hint(
                 "check the path or URL: a userland is a tar archive, an image of a disk, a stemcell or a \
@@ -185,7 +225,15 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
             )
         }
         error => error.into_error(source_name),
-    })
+    })?;
+    match (content, top_names.as_slice()) {
+        (Some(content), _) => Ok(content),
+        // Its only file may be a disk.
+        (None, [_]) if !has_directory => Ok(FileContent::Root),
+        (None, names) => {
+            Err(not_a_root_error(source_name, root_problem(|name| names.contains(&name.into()))))
+        }
+    }
 }
 
 /// Unpacks an image to `root`: a disk, an OCI image, or an archive with a disk or with the root file system
@@ -193,11 +241,7 @@ fn is_stemcell(path: &Path, source_name: &str) -> Result<bool> {
 fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage: &Stage) -> Result<()> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
     let (content, tree) = (work.join("content"), work.join("tree"));
-    let start = read_head(image).map_err(read_error)?;
-    if start.is_empty() {
-        return Err(not_a_root_error(source_name, "it is empty, as that of a light stemcell"));
-    }
-    let tree = if disk_image::is_disk(&start) {
+    let tree = if disk_image::is_disk(&read_head(image).map_err(read_error)?) {
         unpack_disk(image, source_name, &tree, stage)?;
         tree
     } else {
@@ -239,10 +283,10 @@ fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Re
     })
 }
 
-/// Finds the image of a disk in an unpacked archive: `root.img`, or the only entry at its top.
+/// Finds the image of a disk in an unpacked archive: [`DISK_FILE`], or the only entry at its top.
 fn find_disk(tree: &Path) -> io::Result<Option<PathBuf>> {
     let entries: Vec<fs::DirEntry> = fs::read_dir(tree)?.collect::<io::Result<_>>()?;
-    let root_image = entries.iter().find(|entry| entry.file_name() == "root.img");
+    let root_image = entries.iter().find(|entry| entry.file_name() == DISK_FILE);
     let ((Some(entry), _) | (None, [entry])) = (root_image, entries.as_slice()) else { return Ok(None) };
     let is_disk = entry.file_type()?.is_file() && disk_image::is_disk(&read_head(&entry.path())?);
     Ok(is_disk.then(|| entry.path()))
@@ -258,14 +302,18 @@ fn read_head(path: &Path) -> io::Result<Vec<u8>> {
 /// Fails if a tree is no root file system.
 fn check_root(root: &Path, source_name: &str) -> Result<()> {
     let exists = |name: &str| root.join(name).symlink_metadata().is_ok();
-    if exists("bin") || exists("usr/bin") {
-        return Ok(());
+    match ROOT_DIRECTORIES.into_iter().any(exists) {
+        true => Ok(()),
+        false => Err(not_a_root_error(source_name, root_problem(exists))),
     }
-    let problem = match exists("image.vmdk") {
+}
+
+/// Says why something is no root file system. `exists` tells which names it has at its top.
+fn root_problem(exists: impl Fn(&str) -> bool) -> &'static str {
+    match exists("image.vmdk") {
         true => "it is a disk in the format VMDK",
         false => "it has neither /bin nor /usr/bin",
-    };
-    Err(not_a_root_error(source_name, problem))
+    }
 }
 
 fn not_a_root_error(source_name: &str, problem: &str) -> Error {

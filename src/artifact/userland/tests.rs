@@ -143,6 +143,31 @@ fn trees_that_are_no_root_file_system_are_refused() {
 }
 
 #[test]
+fn archive_without_a_root_is_refused_before_it_is_unpacked() {
+    use tar::EntryType::{Directory, Regular};
+    let world = World::new();
+    // Unpacking would refuse the second entry of the same name.
+    let duplicate_tarball = |name: &str, more: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
+        world.tarball(&format!("{}.tar", name.replace('/', "-")), |builder| {
+            add(builder, Regular, name, 0o644, "");
+            add(builder, Regular, name, 0o644, "");
+            more(builder);
+        })
+    };
+    let error_of = |path: &Path| world.open(path, None).unwrap_err().chain().join(": ");
+    for (path, expected) in [
+        (duplicate_tarball("src/main.c", &|_| {}), "it has neither /bin nor /usr/bin"),
+        (duplicate_tarball("rootfs/bin/sh", &|_| {}), "it has neither /bin nor /usr/bin"),
+        (duplicate_tarball("image.vmdk", &|_| {}), "it is a disk in the format VMDK"),
+        (duplicate_tarball("a", &|builder| add(builder, Regular, "usr/bin/sh", 0o755, "")), "occurs twice"),
+        (world.tarball("one.tar", |builder| add(builder, Directory, "a", 0o755, "")), "neither /bin nor"),
+    ] {
+        let error = error_of(&path);
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
 fn stemcell_for_warden_has_a_root_file_system() {
     let world = World::new();
     let stemcell = |image: &[u8]| {
