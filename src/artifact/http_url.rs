@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use base::encoding::percent_decode;
+use base::encoding::{percent_decode, percent_encode};
 
 /// An `http://` or `https://` URL. Displays without user and password, and without a query that may hold
 /// credentials.
@@ -49,6 +49,15 @@ impl HttpUrl {
         let (_, user, _, _) = self.split()?;
         let (user, password) = user.map(|user| user.split_once(':').unwrap_or((user, "")))?;
         Some((percent_decode(user), percent_decode(password)))
+    }
+
+    /// Returns the URL with this user and password, in place of others.
+    pub(super) fn with_user(&self, user: &str, password: &str) -> HttpUrl {
+        let (user, password) = (percent_encode(user), percent_encode(password));
+        match self.split() {
+            Some((scheme, _, host, path)) => HttpUrl(format!("{scheme}://{user}:{password}@{host}{path}")),
+            None => self.clone(),
+        }
     }
 
     /// Returns true for `https://`.

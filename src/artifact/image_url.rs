@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 
 use super::digest::Digest;
+use super::docker_login;
 use super::http_url::HttpUrl;
 use super::oci;
 use base::{Error, Result};
@@ -94,6 +96,19 @@ impl ImageUrl {
             return Err(invalid_error(problem.to_owned()));
         }
         Ok(Some(ImageUrl { registry, host: host.to_owned(), name, tag, digest }))
+    }
+
+    /// Adds the credentials of `docker login` in the file `config`, unless the address has others.
+    pub fn with_login(self, config: &Path) -> Result<Self> {
+        if self.registry.user().is_some() {
+            return Ok(self);
+        }
+        Ok(match docker_login::find(config, &self.host)? {
+            Some((user, password)) => {
+                ImageUrl { registry: self.registry.with_user(&user, &password), ..self }
+            }
+            None => self,
+        })
     }
 
     /// Returns the digest in the address.
@@ -228,6 +243,21 @@ mod tests {
         assert_eq!(url.to_string(), format!("oci://h/x@{DIGEST}"));
         assert_eq!(url.secrets(), ["pa55", "pa55"]);
         assert_eq!(parse("oci://h/x").unwrap().to_string(), "oci://h/x:latest");
+    }
+
+    #[test]
+    fn login_is_used_for_an_address_without_a_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("config.json");
+        std::fs::write(&config, r#"{"auths": {"h": {"auth": "bUBlOmEvYjpj"}}}"#).unwrap();
+        let user_of = |address| parse(address).unwrap().with_login(&config).unwrap().registry.user();
+        let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
+        assert_eq!(user_of("oci://h/x"), pair("m@e", "a/b:c"));
+        assert_eq!(user_of("oci://you:x@h/x"), pair("you", "x"));
+        assert_eq!(user_of("oci://other/x"), None);
+        let url = parse("oci://h/x").unwrap().with_login(&config).unwrap();
+        assert_eq!(url.to_string(), "oci://h/x:latest");
+        assert!(url.secrets().contains(&"a/b:c".to_owned()));
     }
 
     #[test]

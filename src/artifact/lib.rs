@@ -31,6 +31,7 @@ pub mod archive;
 pub mod cache;
 pub mod digest;
 pub mod disk_image;
+mod docker_login;
 mod documents;
 mod fetch;
 mod http_url;

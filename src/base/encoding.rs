@@ -7,6 +7,11 @@ use base64::engine::general_purpose::STANDARD;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// Encodes all letters of a part of a URL that are not ASCII letters or digits.
+pub fn percent_encode(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
 /// Decodes the percent-encoding of a part of a URL. Invalid escapes stay unchanged.
 pub fn percent_decode(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()

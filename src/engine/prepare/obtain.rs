@@ -201,6 +201,9 @@ pub(crate) fn obtain_releases(
     obtain(run, &artifacts, &[], None, directory, stage)
 }
 
+/// The file of `docker login` in the home directory of the operator.
+const DOCKER_CONFIG: &str = ".docker/config.json";
+
 /// Returns the URL or path of a userland, and its digest in the manifest, which is in `directory`.
 pub(crate) fn locate_userland(
     run: &RunContext,
@@ -211,7 +214,13 @@ pub(crate) fn locate_userland(
     let directory = userland_ref.file.as_deref().map_or(directory, parent);
     let directory = fs::canonicalize(directory)
         .map_err(|error| Error::io(format!("reading '{}'", directory.display()), error))?;
-    let url = ArtifactUrl::parse_userland(&userland_ref.url, &directory, home(run))?;
+    let home = home(run);
+    let url = match (ArtifactUrl::parse_userland(&userland_ref.url, &directory, home)?, home) {
+        (ArtifactUrl::Image(image), Some(home)) => {
+            ArtifactUrl::Image(image.with_login(&home.join(DOCKER_CONFIG))?)
+        }
+        (url, _) => url,
+    };
     url.secrets().iter().for_each(|secret| run.redactor.add(secret));
     let sha1 = userland_ref.sha1.as_deref().map(|text| Digest::parse(text, &url.to_string())).transpose()?;
     let expected_digest = match (&url, sha1) {

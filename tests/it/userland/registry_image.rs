@@ -1,5 +1,7 @@
 //! Userlands that are images in a registry.
 
+use base64::Engine as _;
+
 use super::setup::UserlandEnv;
 use crate::cpi_release::setup::Machine;
 use crate::support::image_registry::{ImageRegistry, USER};
@@ -37,6 +39,15 @@ fn image_of_a_registry_is_a_userland() {
         "{}",
         failed_run.stderr
     );
+
+    // The host is that of `docker login`.
+    let env = userland("org/jammy:7", "");
+    let auth = base64::engine::general_purpose::STANDARD.encode(format!("{}:{}", USER.0, USER.1));
+    let config = serde_json::json!({"auths": {&host: {"auth": auth}}});
+    let world = &env.env.hello.world;
+    world.write(world.home().join(".docker/config.json"), config.to_string());
+    let run = env.run_info().success();
+    assert!(!format!("{run:?}").contains(USER.1));
 
     let env = userland("org/jammy:7", &user);
     env.run_info().success();
