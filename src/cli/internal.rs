@@ -1,6 +1,6 @@
 //! Internal commands that monopile starts itself: built-in CPIs, the first process of a VM, the keeper of its
-//! console, the agent, programs in a userland, and SSH proxies. They are hidden from operators. They start
-//! before any thread or signal handler, because entering namespaces requires that.
+//! console, the agent, programs in a userland, changes of owners, and SSH proxies. They are hidden from
+//! operators. They start before any thread or signal handler, because entering namespaces requires that.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use super::{logging, paths};
-use base::{Error, Result, exit_code};
+use base::{Error, Result, exit_code, subordinate_ids};
 use builtin::agent::Platform;
 use engine::cpi::userland;
 use engine::protocol::BuiltinCpi;
@@ -68,6 +68,12 @@ enum InternalCommand {
         #[arg(last = true)]
         program: Vec<OsString>,
     },
+    /// Give the files of a tree to the user of this process
+    TakeFiles {
+        /// The tree
+        #[arg(value_name = "PATH")]
+        root: PathBuf,
+    },
     /// Run the agent of a VM
     Agent {
         /// Set up network and disks, in a VM with a kernel of its own
@@ -82,8 +88,16 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 7] =
-    ["cpi-exec", "ssh-proxy", "state-keeper", "vm-boot", "vm-console", userland::COMMAND, "agent"];
+const NAMES: [&str; 8] = [
+    "cpi-exec",
+    "ssh-proxy",
+    "state-keeper",
+    "vm-boot",
+    "vm-console",
+    userland::COMMAND,
+    subordinate_ids::COMMAND,
+    "agent",
+];
 
 /// Runs the internal command in `args`, if any. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
@@ -146,6 +160,9 @@ fn run(command: InternalCommand) -> Result<u8> {
         InternalCommand::VmConsole { vm_dir } => {
             builtin::qemu::keep_console(std::io::stdin().lock(), &vm_dir)
         }
+        InternalCommand::TakeFiles { root } => subordinate_ids::take_tree(&root).map_err(|error| {
+            Error::io(format!("changing the owners of files in '{}'", root.display()), error)
+        }),
         InternalCommand::Agent { guest, settings, base } => {
             let platform = if guest { Platform::Guest } else { Platform::Namespaces };
             builtin::agent::run(platform, &settings, &base)

@@ -5,13 +5,18 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use crate::subordinate_ids;
+
 /// Removes a file, a link or a directory tree. Does not follow links. Succeeds if `path` does not exist.
 ///
-/// Also removes trees with read-only directories, such as Go's module cache and overlayfs.
+/// Also removes trees with read-only directories, such as Go's module cache and overlayfs, and with files of
+/// the user's subordinate ids.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => match fs::remove_dir_all(path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                // If this fails, one of the next steps fails as well.
+                let _ = subordinate_ids::take_files(path);
                 make_writable(path)?;
                 fs::remove_dir_all(path)
             }

@@ -1,4 +1,5 @@
-//! Linux namespaces: enters them, and builds the file system of a mount namespace.
+//! Linux namespaces: enters them, starts programs in user namespaces, and builds the file system of a mount
+//! namespace.
 //!
 //! Two programs use it: the first process of a VM of the `local` CPI, and the one that runs a CPI in a
 //! userland. Both start with [`keep_only_stdio`] and [`enter`], before they have a second thread. Then
@@ -9,11 +10,15 @@
 pub mod mounts;
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Child, Command};
 
-use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, retry_on_intr};
 use rustix::process::{getegid, geteuid};
 pub use rustix::thread::UnshareFlags;
 use rustix::thread::unshare_unsafe;
@@ -37,6 +42,13 @@ const SWITCHES: [Switch; 3] = [
         allowing_value: "0",
     },
 ];
+
+/// The time in which the ids of a new user namespace are mapped, which takes milliseconds.
+const MAP_TIMEOUT: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+/// The answer to a process that waits for its maps: they are written.
+const IDS_ARE_MAPPED: u8 = 1;
+/// The maximum length of a pid.
+const MAX_PID_BYTES: usize = 16;
 
 /// Marks all inherited files except the standard streams close-on-exec, so that the namespaces do not keep
 /// locks or terminals of the caller.
@@ -95,6 +107,67 @@ pub fn enter(namespaces: UnshareFlags) -> Result<(), String> {
         })?;
     }
     Ok(())
+}
+
+/// Starts `command` in a new user namespace. `write_maps` maps its ids, for which the process itself lacks
+/// the privileges, and gets the pid of the process, as `/proc` shows it.
+///
+/// After that, the new process calls `prepare`, which must allocate no memory, because it runs between fork
+/// and exec.
+pub fn spawn_in_user_namespace(
+    mut command: Command,
+    write_maps: impl FnOnce(&str) -> io::Result<()> + Send,
+    mut prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+) -> io::Result<Child> {
+    let (mut parent_socket, child_socket) = UnixStream::pair()?;
+    // SAFETY: the closure only makes system calls, with arguments that exist before the fork.
+    #[expect(unsafe_code, reason = "a process can only enter a user namespace before it executes a program")]
+    unsafe {
+        command.pre_exec(move || {
+            unshare(UnshareFlags::NEWUSER)?;
+            wait_for_maps(&child_socket)?;
+            prepare()
+        });
+    }
+    std::thread::scope(|scope| {
+        let mapper = scope.spawn(move || {
+            let mut buffer = [0; MAX_PID_BYTES];
+            let length = parent_socket.read(&mut buffer)?;
+            let pid = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default());
+            // The process ended before it asked.
+            if pid.is_empty() {
+                return Ok(());
+            }
+            let result = write_maps(&pid);
+            parent_socket.write_all(&[if result.is_ok() { IDS_ARE_MAPPED } else { 0 }])?;
+            result
+        });
+        let child = command.spawn();
+        // Closes the socket of the process, for which the thread may be waiting.
+        drop(command);
+        match (child, mapper.join()) {
+            // The process only knows that it got no maps.
+            (Err(_), Ok(Err(map_error))) => Err(map_error),
+            (child, _) => child,
+        }
+    })
+}
+
+/// Asks the parent process for maps of the ids, and waits for them. Allocates no memory, because it runs
+/// between fork and exec.
+fn wait_for_maps(parent: &UnixStream) -> io::Result<()> {
+    // In a `/proc` of other pids, this process has another one than in its own namespace.
+    let mut pid = [0; MAX_PID_BYTES];
+    let length = rustix::fs::readlinkat_raw(rustix::fs::CWD, c"/proc/self", &mut pid)?;
+    rustix::io::write(parent, pid.get(..length).unwrap_or_default())?;
+    let mut answer = [0];
+    // The parent may have ended.
+    retry_on_intr(|| poll(&mut [PollFd::new(parent, PollFlags::IN)], Some(&MAP_TIMEOUT)))?;
+    let count = rustix::net::recv(parent, &mut answer, rustix::net::RecvFlags::DONTWAIT)?.0;
+    match count == 1 && answer == [IDS_ARE_MAPPED] {
+        true => Ok(()),
+        false => Err(Errno::PERM.into()),
+    }
 }
 
 /// Returns the message for missing user namespaces, with the sysctls that forbid them.

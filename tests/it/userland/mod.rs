@@ -11,3 +11,4 @@ mod machines;
 mod registry_image;
 mod setup;
 mod shared_packages;
+mod subordinate_ids;

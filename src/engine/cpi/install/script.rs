@@ -1,7 +1,7 @@
 //! Runs a packaging script.
 
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -16,6 +16,7 @@ use crate::cpi::log::CallLog;
 use crate::cpi::userland::{self, Layout, MountPoint, Userland};
 use artifact::release::Package;
 use base::events::Stage;
+use base::subordinate_ids::MAX_ID;
 use base::{Error, LogExcerpt, Result};
 
 /// The time that a script has to stop after a signal.
@@ -64,8 +65,13 @@ impl ScriptRun<'_> {
             .stdout(log.try_clone().map_err(write_error)?)
             .stderr(log)
             .process_group(0);
-        let mut child = command.spawn().map_err(|error| {
-            Error::failure(format!("'{}' cannot be run", command.get_program().display()))
+        let program = command.get_program().display().to_string();
+        let spawn_result = match self.compile_settings.userland {
+            Some(userland) => userland.spawn_script(command),
+            None => command.spawn(),
+        };
+        let mut child = spawn_result.map_err(|error| {
+            Error::failure(format!("'{program}' cannot be run"))
                 .with_source(error)
                 .with_hint("install bash, or add its directory to PATH")
         })?;
@@ -76,6 +82,7 @@ impl ScriptRun<'_> {
             self.stage.log_line(line);
         };
         let status = self.wait(&mut child, &mut || tail.follow(&mut show));
+        let take_result = self.take_files();
         tail.read_rest(&mut show);
         // Scripts may print their environment, and their output stays in the cache.
         base::files::durable::rewrite(log_path, &|text| {
@@ -84,7 +91,7 @@ impl ScriptRun<'_> {
         .map_err(write_error)?;
         let status = status?;
         if status.success() {
-            return Ok(());
+            return take_result;
         }
         let is_in_userland = self.compile_settings.userland.is_some();
         let end = match (status.code(), status.signal()) {
@@ -103,10 +110,16 @@ impl ScriptRun<'_> {
             error.with_source(LogExcerpt::new(format!("the end of its output:\n{}", lines.trim_end())))
         };
         let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
-        let error = match self.compile_settings.userland {
-            Some(_) if lines.contains("chown") || lines.contains("not permitted") => error.with_hint(
-                "in a userland, packaging scripts are not root: they cannot change owners or use `su`",
-            ),
+        let error = match self.compile_settings.userland.map(|userland| &userland.subordinate_ids) {
+            Some(Ok(_)) if is_about_ids(&lines) => error.with_hint(format!(
+                "in a userland, packaging scripts are not root: `su` asks for a password. To run a program \
+                 as another user: `setpriv --reuid=ID --regid=ID --clear-groups PROGRAM`, with an ID up to \
+                 {MAX_ID}"
+            )),
+            Some(Err(problem)) if is_about_ids(&lines) => error.with_hint(format!(
+                "in a userland, packaging scripts are not root: they can change owners and users only with \
+                 subordinate ids, and there are none: {problem}"
+            )),
             _ => error,
         };
         Err(if self.compile_settings.keep_scratch {
@@ -116,6 +129,18 @@ impl ScriptRun<'_> {
                 "to keep the directory in which it was compiled: `monopile SAME-COMMAND --keep-scratch`",
             )
         })
+    }
+
+    /// Gives this user the files that the script gave to others, so that they can be read and removed.
+    fn take_files(&self) -> Result<()> {
+        let Some(userland) = self.compile_settings.userland else { return Ok(()) };
+        userland.take_files(self.space())?;
+        userland.take_files(&self.slot.package_directory)
+    }
+
+    /// Returns the directory of everything that the script writes, except for the package.
+    fn space(&self) -> &Path {
+        self.source.ancestors().nth(2).unwrap_or(self.source)
     }
 
     fn command_on_this_machine(&self) -> Command {
@@ -144,8 +169,11 @@ impl ScriptRun<'_> {
             MountPoint::read_only(&slot.package_directory, Path::new(userland::PACKAGES).join(&slot.name))
         }));
         // Not below the directory that the script sees.
-        let scratch = parent.with_file_name("userland");
+        let scratch = self.space().join("userland");
         create_private_directory(&scratch)?;
+        // Other users of the script can search it. On this machine, the directory above it is private.
+        fs::set_permissions(parent, Permissions::from_mode(0o755))
+            .map_err(|error| Error::io(format!("setting the mode of '{}'", parent.display()), error))?;
         let layout = Layout::for_script(userland, &scratch, compile_target.clone(), mounts)?;
         let mut command = Command::new(&userland.executable);
         command
@@ -202,4 +230,10 @@ fn signal(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
         let _ = rustix::process::kill_process_group(group, signal);
     }
+}
+
+/// Returns true if the end of a script's output may be about a refused change of owner or user.
+fn is_about_ids(lines: &str) -> bool {
+    let words = ["chown", "chgrp", "not permitted", "setpriv", "setuid", "setgid", "setgroups", "su: "];
+    words.iter().any(|word| lines.contains(word))
 }

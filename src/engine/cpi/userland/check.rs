@@ -17,20 +17,41 @@ const POLL_PAUSE: Duration = Duration::from_millis(2);
 const MAX_ERROR_BYTES: u64 = 16 << 10;
 
 impl Userland {
-    /// Fails if this user cannot enter the userland. `scratch` is a directory of the run.
-    pub(crate) fn check(&self, scratch: &Path) -> Result<()> {
+    /// Fails if this user cannot enter the userland. If only the subordinate ids cannot be used, goes on
+    /// without them. `scratch` is a directory of the run.
+    pub(crate) fn check(&mut self, scratch: &Path) -> Result<()> {
+        let Err(mut problem) = self.enter(scratch)? else { return Ok(()) };
+        if self.subordinate_ids.is_ok() {
+            self.subordinate_ids = Err(format!("they cannot be used here: {problem}"));
+            match self.enter(scratch)? {
+                Ok(()) => return Ok(()),
+                Err(next_problem) => problem = next_problem,
+            }
+        }
+        Err(Error::failure(format!("the userland '{}' cannot be entered", self.name))
+            .with_source(problem)
+            .with_hint(
+                "to compile and run the CPI on this machine: `monopile SAME-COMMAND --cpi-userland host`",
+            ))
+    }
+
+    /// Enters the userland. Returns the reason if that is not possible.
+    fn enter(&self, scratch: &Path) -> Result<std::result::Result<(), String>> {
         let layout = Layout::for_script(self, scratch, "/".into(), Vec::new())?;
         let arguments = layout.write(&[])?;
         let run_error = |error| Error::io(format!("running '{}'", self.executable.display()), error);
         let mut log = tempfile::tempfile_in(scratch).map_err(run_error)?;
-        let mut child = Command::new(&self.executable)
+        let mut command = Command::new(&self.executable);
+        command
             .args(arguments)
             .env_clear()
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.try_clone().map_err(run_error)?)
-            .spawn()
-            .map_err(run_error)?;
+            .stderr(log.try_clone().map_err(run_error)?);
+        let mut child = match self.spawn_script(command) {
+            Ok(child) => child,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let deadline = Instant::now() + TIMEOUT;
         let status = loop {
             match child.try_wait().map_err(run_error)? {
@@ -43,16 +64,11 @@ impl Userland {
                 None => std::thread::sleep(POLL_PAUSE),
             }
         };
-        let error = match status {
-            Some(status) if status.success() => return Ok(()),
-            Some(_) => read_text(&mut log),
-            None => format!("it was not ready within {} s", TIMEOUT.as_secs()),
-        };
-        Err(Error::failure(format!("the userland '{}' cannot be entered", self.name))
-            .with_source(error)
-            .with_hint(
-                "to compile and run the CPI on this machine: `monopile SAME-COMMAND --cpi-userland host`",
-            ))
+        Ok(match status {
+            Some(status) if status.success() => Ok(()),
+            Some(_) => Err(read_text(&mut log)),
+            None => Err(format!("it was not ready within {} s", TIMEOUT.as_secs())),
+        })
     }
 }
 

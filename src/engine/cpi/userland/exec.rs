@@ -6,27 +6,38 @@
 //! 2. The second one builds the tree, starts the program, reaps orphans, and ends with the program.
 //!
 //! The program has a user namespace of its own, in which it is no root. So it can neither mount nor create
-//! devices, and set-uid bits have no effect on it.
+//! devices, and set-uid bits have no effect on it. A packaging script can have further ids there. It may
+//! give files to them and become them, and keeps no other privilege of that namespace.
 
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getegid, geteuid};
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::files::USER_ID;
 use super::{COMMAND, Layout, MAX_PROCESSES, TOO_MANY, tree};
 use base::namespaces::{self, UnshareFlags};
+use base::subordinate_ids::{IdRange, IdRanges, MAX_ID};
 
 /// The pause between two looks at the processes. A fork bomb starts about ten processes in this time.
 const POLL_PAUSE: Duration = Duration::from_millis(2);
 /// The number of new processes after which all are counted.
 const COUNT_AFTER_PROCESSES: u64 = 100;
+/// The capabilities of a program with further ids, which it has only over files and processes of these ids:
+/// to give files to them, to reach those files, and to become them.
+const ID_CAPABILITIES: [CapabilitySet; 5] = [
+    CapabilitySet::CHOWN,
+    CapabilitySet::DAC_OVERRIDE,
+    CapabilitySet::FOWNER,
+    CapabilitySet::SETGID,
+    CapabilitySet::SETUID,
+];
 /// The exit status if the program cannot be started, as that of a shell.
 const NOT_STARTED: u8 = 127;
 
@@ -67,16 +78,16 @@ fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> 
     let has_own_proc = tree::enter(layout)?;
     let Some((name, arguments)) = program.split_first() else {
         // If a program that does not exist is reported as missing, all steps before its start have succeeded.
-        return match start("/proc/none".as_ref(), &[], "/".as_ref()) {
+        return match start("/proc/none".as_ref(), &[], "/".as_ref(), layout.further_ids) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => {
-                let errno = Errno::from_io_error(&error).unwrap_or(Errno::PERM);
-                Err(namespaces::missing_user_namespaces_message(errno))
-            }
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(errno) => Err(namespaces::missing_user_namespaces_message(errno)),
+                None => Err(error.to_string()),
+            },
             Ok(_) => Err("'/proc/none' exists".to_owned()),
         };
     };
-    let child = match start(name, arguments, &layout.directory) {
+    let child = match start(name, arguments, &layout.directory, layout.further_ids) {
         Ok(child) => child,
         Err(error) => {
             report(format_args!("'{}' cannot be run in the userland: {error}", name.display()));
@@ -89,13 +100,27 @@ fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> 
     wait_for(&child).map_err(|errno| format!("waiting for the program failed: {errno}"))
 }
 
-/// Starts the program as the user of the userland.
-fn start(program: &OsStr, arguments: &[OsString], directory: &Path) -> io::Result<Child> {
-    let maps = [
-        (c"/proc/self/setgroups", CString::from(c"deny")),
-        (c"/proc/self/uid_map", CString::new(format!("{USER_ID} {} 1", geteuid().as_raw()))?),
-        (c"/proc/self/gid_map", CString::new(format!("{USER_ID} {} 1", getegid().as_raw()))?),
+/// Starts the program as the user of the userland, with further ids if there are any.
+fn start(
+    program: &OsStr,
+    arguments: &[OsString],
+    directory: &Path,
+    further_ids: Option<IdRanges>,
+) -> io::Result<Child> {
+    let mut maps = vec![
+        ("uid_map", id_map(geteuid().as_raw(), further_ids.map(|ranges| ranges.uids))),
+        ("gid_map", id_map(getegid().as_raw(), further_ids.map(|ranges| ranges.gids))),
     ];
+    if further_ids.is_none() {
+        maps.insert(0, ("setgroups", "deny".to_owned()));
+    }
+    let write_maps = |pid: &str| {
+        maps.iter().try_for_each(|(name, text)| {
+            let path = format!("/proc/{pid}/{name}");
+            std::fs::write(&path, text)
+                .map_err(|error| io::Error::other(format!("writing '{path}' failed: {error}")))
+        })
+    };
     // Counts only processes of the program's user namespace. The kernel exempts root of this machine from
     // it, for whom `limit_processes` counts.
     let hard_limit = rustix::process::getrlimit(Resource::Nproc).maximum;
@@ -103,23 +128,40 @@ fn start(program: &OsStr, arguments: &[OsString], directory: &Path) -> io::Resul
     let limit = Rlimit { current: maximum, maximum };
     let mut command = Command::new(program);
     command.args(arguments).current_dir(directory);
-    // SAFETY: the closure only makes system calls, with arguments that exist before the fork.
-    #[expect(unsafe_code, reason = "a process can only enter a user namespace before it executes a program")]
-    unsafe {
-        command.pre_exec(move || become_user(&maps, limit));
-    }
-    command.spawn()
+    let has_further_ids = further_ids.is_some();
+    namespaces::spawn_in_user_namespace(command, write_maps, move || {
+        give_up_privileges(limit, has_further_ids)
+    })
 }
 
-/// Gives up all privileges. Allocates no memory, because it runs between fork and exec.
-fn become_user(maps: &[(&CStr, CString); 3], limit: Rlimit) -> io::Result<()> {
-    namespaces::unshare(UnshareFlags::NEWUSER)?;
-    for (path, text) in maps {
-        let file = rustix::fs::open(*path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        rustix::io::write(&file, text.as_bytes())?;
+/// Returns the map of ids for the program (user_namespaces(7)): `id` becomes that of its user, and the range
+/// fills the places around it.
+fn id_map(id: u32, range: Option<IdRange>) -> String {
+    let user_line = format!("{USER_ID} {id} 1\n");
+    let Some(IdRange { start, count }) = range else { return user_line };
+    let lower_count = count.min(USER_ID);
+    let mut map = format!("{user_line}0 {start} {lower_count}\n");
+    let upper_count = (count - lower_count).min(MAX_ID - USER_ID);
+    if upper_count > 0 {
+        map.push_str(&format!("{} {} {upper_count}\n", USER_ID + 1, start + lower_count));
     }
+    map
+}
+
+/// Gives up all privileges, except those for other ids if there are any. Allocates no memory, because it runs
+/// between fork and exec.
+fn give_up_privileges(limit: Rlimit, has_further_ids: bool) -> io::Result<()> {
     rustix::process::setrlimit(Resource::Nproc, limit)?;
     rustix::thread::set_no_new_privs(true)?;
+    if has_further_ids {
+        // A program that is not root has only ambient capabilities (capabilities(7)).
+        let sets = rustix::thread::capabilities(None)?;
+        let inheritable = CapabilitySet::from_iter(ID_CAPABILITIES);
+        rustix::thread::set_capabilities(None, CapabilitySets { inheritable, ..sets })?;
+        for capability in ID_CAPABILITIES {
+            rustix::thread::configure_capability_in_ambient_set(capability, true)?;
+        }
+    }
     Ok(())
 }
 
@@ -174,4 +216,19 @@ fn read_latest_pid() -> u64 {
 fn report(text: std::fmt::Arguments<'_>) {
     // If standard error is closed, the exit status still shows the failure.
     let _ = writeln!(io::stderr(), "error: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_ids_fill_the_places_around_that_of_the_user() {
+        let map = |start, count| id_map(0, Some(IdRange { start, count }));
+        assert_eq!(id_map(501, None), "1000 501 1\n");
+        assert_eq!(map(1, 500), "1000 0 1\n0 1 500\n");
+        assert_eq!(map(1, 1000), "1000 0 1\n0 1 1000\n");
+        assert_eq!(map(1, 65_535), "1000 0 1\n0 1 1000\n1001 1001 64535\n");
+        assert_eq!(map(100_000, 70_000), "1000 0 1\n0 100000 1000\n1001 101000 64535\n");
+    }
 }

@@ -1,6 +1,8 @@
 //! The layout of a userland: its root file system, and the files of this machine that are mounted in it.
 
 use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{COMMAND, HOME, JOBS, PACKAGES, Userland, files};
 use crate::cpi::create_private_directory;
 use base::files::{JsonLayout, write_json};
+use base::subordinate_ids::{IdRanges, SubordinateIds};
 use base::{Error, Result};
 
 /// A file or directory of this machine in a userland.
@@ -45,10 +48,13 @@ pub(crate) struct Layout {
     pub(super) directory: PathBuf,
     /// Files and directories of this machine, parents before what is below them.
     pub(super) mounts: Vec<MountPoint>,
+    /// The ids of programs besides that of their user.
+    pub(super) further_ids: Option<IdRanges>,
 }
 
 impl Layout {
-    /// Describes a userland without a network, for a packaging script that runs in `directory`.
+    /// Describes the userland of a packaging script that runs in `directory`: with all ids of the userland,
+    /// and without a network.
     pub(crate) fn for_script(
         userland: &Userland,
         scratch: &Path,
@@ -57,7 +63,9 @@ impl Layout {
     ) -> Result<Self> {
         let home = create_private_directory_in(scratch, "home")?;
         let all_mounts = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
-        Layout::new(userland, scratch, false, directory, all_mounts)
+        let layout = Layout::new(userland, scratch, false, directory, all_mounts)?;
+        let further_ids = userland.subordinate_ids.as_ref().ok().map(SubordinateIds::ranges_inside);
+        Ok(Layout { further_ids, ..layout })
     }
 
     /// Describes the userland of a CPI: with the network of this machine, and with its packages and jobs.
@@ -100,6 +108,9 @@ impl Layout {
     ) -> Result<Self> {
         create_private_directory_in(scratch, "root")?;
         let tmp = create_private_directory_in(scratch, "tmp")?;
+        // On this machine, the directory above it is private.
+        fs::set_permissions(&tmp, Permissions::from_mode(0o1777))
+            .map_err(|error| Error::io(format!("setting the mode of '{}'", tmp.display()), error))?;
         let users = files::provide_user_lists(&userland.content.root, scratch)?;
         let temp_mounts = ["/tmp", "/var/tmp"].map(|target| MountPoint::writable(&tmp, target));
         // The last mount at a path counts, and parents come before what is below them.
@@ -115,6 +126,7 @@ impl Layout {
             has_network,
             directory,
             mounts: by_target.into_values().collect(),
+            further_ids: None,
         })
     }
 

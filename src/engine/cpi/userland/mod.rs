@@ -17,7 +17,9 @@ mod tree;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 
+use base::subordinate_ids::SubordinateIds;
 use base::{Error, Result};
 
 pub(crate) use layout::{Layout, MountPoint};
@@ -50,6 +52,26 @@ pub struct Userland {
     pub(crate) executable: PathBuf,
     /// Files and sockets of this machine that the CPI sees at the same paths.
     pub(crate) files: Vec<PathBuf>,
+    /// The ids of packaging scripts besides that of their user, or the reasons why they have none.
+    pub(crate) subordinate_ids: std::result::Result<SubordinateIds, String>,
+}
+
+impl Userland {
+    /// Starts a process of this program that enters the userland. A packaging script has the subordinate ids.
+    pub(crate) fn spawn_script(&self, mut command: Command) -> std::io::Result<Child> {
+        match &self.subordinate_ids {
+            Ok(subordinate_ids) => subordinate_ids.spawn(command),
+            Err(_) => command.spawn(),
+        }
+    }
+
+    /// Gives this user the files in `root` that a packaging script gave to others.
+    pub(crate) fn take_files(&self, root: &Path) -> Result<()> {
+        let Ok(subordinate_ids) = &self.subordinate_ids else { return Ok(()) };
+        subordinate_ids.take_files(root).map_err(|error| {
+            Error::io(format!("changing the owners of files in '{}'", root.display()), error)
+        })
+    }
 }
 
 /// Runs `program` in the userland that the file `layout` describes, and returns its exit status. Without a

@@ -14,6 +14,7 @@ use artifact::{ArtifactUrl, Cache, Digest, Source};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::files::directory::parent;
+use base::subordinate_ids::SubordinateIds;
 use base::{Error, Result};
 use manifest::UserlandRef;
 
@@ -65,11 +66,12 @@ impl ResolvedCpis<'_> {
         {
             return Ok(Some(Arc::clone(open_userland)));
         }
-        let open_userland =
-            Arc::new(self.obtain_userland(&userland_ref, stage).context(|| userland_problem(&userland_ref))?);
+        let mut userland =
+            self.obtain_userland(&userland_ref, stage).context(|| userland_problem(&userland_ref))?;
         let scratch = self.run.paths.scratch.join("userland-check");
         create_private_directory(&scratch)?;
-        open_userland.check(&scratch)?;
+        userland.check(&scratch)?;
+        let open_userland = Arc::new(userland);
         userlands.push((userland_ref, Arc::clone(&open_userland)));
         Ok(Some(open_userland))
     }
@@ -82,7 +84,13 @@ impl ResolvedCpis<'_> {
         let interrupt_check = interrupt_check(&run.signals);
         let content =
             artifact::userland::open(&cache, &source, expected_digest.as_ref(), &interrupt_check, stage)?;
-        Ok(Userland { content, name: url.to_string(), executable: run.paths.executable.clone(), files })
+        Ok(Userland {
+            content,
+            name: url.to_string(),
+            executable: run.paths.executable.clone(),
+            files,
+            subordinate_ids: SubordinateIds::find(),
+        })
     }
 
     /// Returns the file or directory of a userland on this machine.
