@@ -14,7 +14,7 @@ use yaml::Node;
 const CLOUD_PROVIDER: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
 /// Keys of a `userland`.
-const USERLAND: &[&str] = &["files", "sha1", "url"];
+const USERLAND: &[&str] = &["compile_with_network", "files", "sha1", "url"];
 /// Keys of a manifest at its top.
 const MANIFEST: &[&str] = &[
     "azs",

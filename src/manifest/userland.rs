@@ -8,6 +8,7 @@
 //!   url: https://example.com/ubuntu.tgz
 //!   sha1: sha256:…                      # any digest of BOSH
 //!   files: [~/.aws/credentials]         # files and sockets of this machine that the CPI sees
+//!   compile_with_network: true          # packaging scripts have the network of this machine
 //! ```
 
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct UserlandRef {
     pub sha1: Option<String>,
     /// Files, directories and sockets of this machine that the CPI sees at the same paths.
     pub files: Vec<String>,
+    /// True if packaging scripts have the network of this machine.
+    pub compiles_with_network: bool,
     /// Its place in the manifest or CPI config. `None` for an option.
     pub place: Option<String>,
     /// The CPI config that names it, to which paths are relative. `None` for the manifest.
@@ -36,8 +39,14 @@ pub struct UserlandRef {
 impl UserlandRef {
     /// Returns the userland that an option names; `None` for `host`.
     pub fn named(url: &str) -> Option<Self> {
-        let (url, files) = (url.to_owned(), Vec::new());
-        (url != HOST).then_some(UserlandRef { url, sha1: None, files, place: None, file: None })
+        (url != HOST).then(|| UserlandRef {
+            url: url.to_owned(),
+            sha1: None,
+            files: Vec::new(),
+            compiles_with_network: false,
+            place: None,
+            file: None,
+        })
     }
 
     /// Names the userland with its place, for messages.
@@ -67,7 +76,14 @@ pub(crate) fn read(field: &Field<'_>, problems: &mut Problems) -> Option<Userlan
             userland.add_problem(problems, format!("has '{path}' in `files`, which is not an absolute path"));
         }
     }
-    Some(UserlandRef { url, sha1, files, place, file })
+    let compiles_with_network = userland.get("compile_with_network").is_some_and(|flag| {
+        let is_set = flag.node.as_bool();
+        if is_set.is_none() {
+            flag.add_mismatch("true or false", problems);
+        }
+        is_set.unwrap_or_default()
+    });
+    Some(UserlandRef { url, sha1, files, compiles_with_network, place, file })
 }
 
 #[cfg(test)]
@@ -97,6 +113,8 @@ mod tests {
             (full.sha1.as_deref(), full.files),
             (Some("abc"), vec!["~/x".to_owned(), "/y".to_owned()])
         );
+        assert!(!full.compiles_with_network);
+        assert!(parse("userland: {url: a, compile_with_network: true}").0.unwrap().compiles_with_network);
     }
 
     #[test]
@@ -105,6 +123,10 @@ mod tests {
             ("userland: []", "m.yml:1:11: `userland` must be a string"),
             ("userland: ' '", "`userland` must be `host`, a path or a URL"),
             ("userland: {sha1: a}", "`userland.url` must be provided"),
+            (
+                "userland: {url: a, compile_with_network: maybe}",
+                "`userland.compile_with_network` must be true or false",
+            ),
             (
                 "userland: {url: a, files: [x]}",
                 "`userland` has 'x' in `files`, which is not an absolute path",

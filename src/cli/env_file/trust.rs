@@ -199,6 +199,7 @@ fn option_programs(file: &EnvFile) -> BTreeSet<String> {
 }
 
 /// Returns the CPIs that manifest and CPI config choose: executables, built-in CPIs, and jobs of releases.
+/// Also returns packaging scripts of CPIs, if they have a network.
 fn programs(manifest: &LoadedManifest) -> BTreeSet<String> {
     let root = &manifest.root;
     let mut programs = BTreeSet::new();
@@ -222,6 +223,14 @@ fn programs(manifest: &LoadedManifest) -> BTreeSet<String> {
             .map(|candidate| text(candidate, "url"));
         let url = url.map(|url| without_credentials(&url)).unwrap_or_else(|| "?".to_owned());
         programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
+    }
+    // A value that is not known yet may be true.
+    let has_network = |flag: &Node| !flag.is_null() && flag.as_bool() != Some(false);
+    for userland in userlands(manifest) {
+        if userland.get("compile_with_network").is_some_and(has_network) {
+            let url = without_credentials(&text(userland, "url"));
+            programs.insert(format!("packaging scripts with the network of this machine, in '{url}'"));
+        }
     }
     for cpi in named_cpis(manifest) {
         let name = text(cpi, "name");

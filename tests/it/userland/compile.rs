@@ -152,6 +152,33 @@ fn packaging_scripts_see_nothing_of_the_machine() {
 }
 
 #[test]
+fn scripts_have_a_network_if_the_manifest_allows_it() {
+    let machine = Machine::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/{port}
+        [[ -s /etc/resolv.conf && -s /etc/hosts && $HTTPS_PROXY = http://proxy.test && -z ${{OPERATOR-}} ]]"
+    );
+    let compile = |keys: &str| {
+        let userland_env = UserlandEnv::new(&machine, &release(&script), &format!("{}{keys}", url_line()));
+        let mut command = userland_env.command(&["cpi", "info"], &[]);
+        command.env("HTTPS_PROXY", "http://proxy.test");
+        userland_env.env.hello.world.finish(command)
+    };
+    let network = ", compile_with_network: true";
+    compile(network).success();
+    // Without the key, the packages of that run are not used.
+    compile("").exits_with(1);
+    compile(", compile_with_network: false").exits_with(1);
+    drop(listener);
+    compile(network).success();
+    let failed_run = compile(", compile_with_network: 1").exits_with(3);
+    let problem = "`cloud_provider.userland.compile_with_network` must be true or false";
+    assert!(failed_run.stderr.contains(problem), "{}", failed_run.stderr);
+}
+
+#[test]
 fn endless_forks_are_stopped() {
     // One process after the other, so that the other tests still run.
     let machine = Machine::new();

@@ -26,9 +26,9 @@ impl<'a> CompileSite<'a> {
         CompileSite { platform: platform(), root }
     }
 
-    /// Returns the site for packages in a userland. Only its content determines them.
-    pub(super) fn in_userland(digest: &str) -> Self {
-        let platform = format!("userland {} {digest}", std::env::consts::ARCH);
+    /// Returns the site for packages in a userland. Only its key determines them.
+    pub(super) fn in_userland(compile_key: &str) -> Self {
+        let platform = format!("userland {} {compile_key}", std::env::consts::ARCH);
         CompileSite { platform, root: Path::new(PACKAGES) }
     }
 }

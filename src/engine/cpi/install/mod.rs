@@ -81,7 +81,7 @@ impl CompileSettings<'_> {
     /// Returns the site of packages that are compiled in `root`.
     fn compile_site<'p>(&self, root: &'p Path) -> CompileSite<'p> {
         match self.userland {
-            Some(userland) => CompileSite::in_userland(&userland.content.digest),
+            Some(userland) => CompileSite::in_userland(&userland.compile_key()),
             None => CompileSite::on_this_machine(root),
         }
     }

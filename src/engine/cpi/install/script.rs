@@ -23,6 +23,8 @@ use base::{Error, LogExcerpt, Result};
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The arguments of bash.
 const SCRIPT: [&str; 2] = ["-x", "packaging"];
+/// The variables that name proxies, in lower case. Programs read one or the other case.
+const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
 /// The pause between two checks of a script.
 const POLL_PAUSE: Duration = Duration::from_millis(25);
 
@@ -180,10 +182,18 @@ impl ScriptRun<'_> {
             .args(layout.write(&[&["bash"], &SCRIPT[..]].concat())?)
             .env_clear()
             .envs([("PATH", userland::PATH), ("HOME", userland::HOME), ("LANG", "C.UTF-8")])
+            .envs(self.proxy_variables(userland))
             .env("BOSH_COMPILE_TARGET", compile_target)
             .env("BOSH_INSTALL_TARGET", install_target)
             .env("BOSH_PACKAGES_DIR", userland::PACKAGES);
         Ok(command)
+    }
+
+    /// Returns the variables that name proxies, without which a script may not reach other machines.
+    fn proxy_variables(&self, userland: &Userland) -> impl Iterator<Item = (&str, &str)> {
+        let is_proxy = |name: &str| PROXY_VARIABLES.contains(&name.to_lowercase().as_str());
+        let variables = self.compile_settings.env_vars.iter().filter(|_| userland.compiles_with_network);
+        variables.filter(move |(name, _)| is_proxy(name)).map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// Waits for the end of the script. If it must stop, ends it and all processes that it started.

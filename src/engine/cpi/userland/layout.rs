@@ -54,7 +54,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Describes the userland of a packaging script that runs in `directory`: with all ids of the userland,
-    /// and without a network.
+    /// and with a network only if the manifest allows it.
     pub(crate) fn for_script(
         userland: &Userland,
         scratch: &Path,
@@ -62,8 +62,13 @@ impl Layout {
         mounts: Vec<MountPoint>,
     ) -> Result<Self> {
         let home = create_private_directory_in(scratch, "home")?;
-        let all_mounts = std::iter::once(MountPoint::writable(home, HOME)).chain(mounts);
-        let layout = Layout::new(userland, scratch, false, directory, all_mounts)?;
+        let mut all_mounts = vec![MountPoint::writable(home, HOME)];
+        if userland.compiles_with_network {
+            all_mounts.extend(files::name_resolution());
+            all_mounts.extend(files::certificates(&[]));
+        }
+        all_mounts.extend(mounts);
+        let layout = Layout::new(userland, scratch, userland.compiles_with_network, directory, all_mounts)?;
         let further_ids = userland.subordinate_ids.as_ref().ok().map(SubordinateIds::ranges_inside);
         Ok(Layout { further_ids, ..layout })
     }

@@ -52,11 +52,19 @@ pub struct Userland {
     pub(crate) executable: PathBuf,
     /// Files and sockets of this machine that the CPI sees at the same paths.
     pub(crate) files: Vec<PathBuf>,
+    /// True if packaging scripts have the network of this machine.
+    pub(crate) compiles_with_network: bool,
     /// The ids of packaging scripts besides that of their user, or the reasons why they have none.
     pub(crate) subordinate_ids: std::result::Result<SubordinateIds, String>,
 }
 
 impl Userland {
+    /// Returns a text that determines, with the source of a package, what is compiled.
+    pub(crate) fn compile_key(&self) -> String {
+        let network = if self.compiles_with_network { " with network" } else { "" };
+        format!("{}{network}", self.content.digest)
+    }
+
     /// Starts a process of this program that enters the userland. A packaging script has the subordinate ids.
     pub(crate) fn spawn_script(&self, mut command: Command) -> std::io::Result<Child> {
         match &self.subordinate_ids {

@@ -39,7 +39,7 @@ struct FoundJob<'r> {
 /// The names of a job and its release.
 pub(super) type JobName = (String, String);
 
-/// The jobs of a CPI, and the digest of its userland if it has one.
+/// The jobs of a CPI, and the key of its userland if it has one.
 pub(super) type InstallKey = (Vec<JobName>, Option<String>);
 
 /// Finds the job that implements CPIs of this type. Releases that `cloud_provider` names come first.
@@ -201,7 +201,7 @@ fn install_job_packages(
 ) -> Result<Arc<InstalledPackages>> {
     let run = resolved_cpis.run;
     let mut shared_packages = resolved_cpis.shared_packages.borrow_mut();
-    let key = (named_jobs.to_vec(), userland.map(|userland| userland.content.digest.clone()));
+    let key = (named_jobs.to_vec(), userland.map(Userland::compile_key));
     if let Some((_, installed_packages)) =
         shared_packages.iter().find(|(installed_key, _)| *installed_key == key)
     {

@@ -89,6 +89,7 @@ impl ResolvedCpis<'_> {
             name: url.to_string(),
             executable: run.paths.executable.clone(),
             files,
+            compiles_with_network: userland_ref.compiles_with_network,
             subordinate_ids: SubordinateIds::find(),
         })
     }
