@@ -71,7 +71,9 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
         ProcessEnd::TimedOut => {
             problems.push(format!("killed after {} s, because it did not end", exchange.duration.as_secs()))
         }
-        ProcessEnd::Abandoned => problems.push("still running".to_owned()),
+        ProcessEnd::Abandoned => {
+            problems.push("it did not end before a second signal ended the wait".to_owned())
+        }
     }
     if exchange.is_held_open {
         unmet_expectations.push(
@@ -79,7 +81,12 @@ pub(super) fn read(exchange: &Exchange) -> RawAnswer {
                 .to_owned(),
         );
     }
-    let document = find_document(&exchange.stdout, &mut problems);
+    // A process that was killed or left behind explains the missing answer.
+    let has_ended = matches!(exchange.end, ProcessEnd::Exited(_));
+    let document = match has_ended || !exchange.stdout.is_empty() {
+        true => find_document(&exchange.stdout, &mut problems),
+        false => None,
+    };
     let (content, result_beside_error) =
         document.map_or((AnswerBody::Unusable, None), |document| read_content(document, &mut problems));
     RawAnswer { content, result_beside_error, problems, unmet_expectations }
@@ -114,7 +121,7 @@ fn find_document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String
                     )
                 }
                 None => format!(
-                    "standard output is not one JSON document ({}), it begins: {}",
+                    "standard output is not one JSON document ({}); it begins with {}",
                     json_problem(&error),
                     start_of(text.trim())
                 ),
@@ -259,6 +266,19 @@ mod tests {
                 answer.problems
             );
         }
+    }
+
+    #[test]
+    fn killed_process_has_one_problem() {
+        let exchange = Exchange {
+            input: Vec::new(),
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            end: ProcessEnd::TimedOut,
+            duration: Duration::from_secs(2),
+            is_held_open: false,
+        };
+        assert_eq!(read(&exchange).problems, ["killed after 2 s, because it did not end"]);
     }
 
     #[test]

@@ -225,11 +225,11 @@ impl Transcript {
     pub(super) fn read(path: &Path) -> Result<Self> {
         let read_error = |error| {
             input::read_error("the transcript", path, error)
-                .with_hint("write a transcript: `monopile cpi check --path EXE --record FILE`")
+                .with_hint("to write one: `monopile cpi check --path EXE --record FILE`")
         };
         let line_error = |number: usize, reason: String| {
             Error::invalid(format!("'{}' is not a transcript: line {number}: {reason}", path.display()))
-                .with_hint("write a transcript: `monopile cpi check --path EXE --record FILE`")
+                .with_hint("to write one: `monopile cpi check --path EXE --record FILE`")
         };
         let text = input::read(path, MAX_TRANSCRIPT_BYTES).map_err(read_error)?;
         let mut file = text.as_slice();

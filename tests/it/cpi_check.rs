@@ -152,7 +152,7 @@ const PLANTED: [Planted; 22] = [
     ("untyped-not-found", &["contract v2: delete_disk again"], "`Bosh::Clouds::DiskNotFound`"),
     ("own-dialect", &["rpc: unknown method"], "NotImplementedError"),
     ("needs-context", &["rpc: info without context"], "nothing on standard output"),
-    ("shared-counter", &["contract v2: 5 create_disk at once"], "5 calls made "),
+    ("shared-counter", &["contract v2: 5 create_disk at once"], "5 calls made only "),
     ("holds-stdout", &["contract v2: create_disk"], "holds standard output open"),
     (
         "silent-on-garbage",
@@ -257,10 +257,14 @@ fn assert_vm_is_lost_by(call: &str, report: &Value) {
 fn text_report_tells_violations_from_unspecified_behaviour() {
     let run = AuthoredCpi::with_bug("second-delete")
         .run("check", &["--stemcell", "stemcell.tgz", "--contract", "v2"]);
-    assert!(run.stdout.contains("FAIL: not promised by the contract"), "{}", run.stdout);
-    assert!(run.stdout.contains("(0 violate the contract, "), "{}", run.stdout);
-    let hint = "hint: to see a request with its answer: `monopile cpi call --path ";
-    assert!(run.stdout.contains(hint), "{}", run.stdout);
+    let failure = "FAIL: expected by some callers, not required by the contract: ";
+    assert!(run.stdout.contains(failure), "{}", run.stdout);
+    assert!(run.stdout.contains(" failed (against what some callers expect), "), "{}", run.stdout);
+    let hint =
+        run.stdout.lines().find_map(|line| line.strip_prefix("hint: to see a request with its answer: "));
+    let hint = hint.unwrap_or_else(|| panic!("{}", run.stdout));
+    assert!(hint.starts_with("`monopile cpi call --path ") && hint.contains(" delete_"), "{hint}");
+    assert!(run.stdout.contains(" --record run.jsonl`"), "{}", run.stdout);
 }
 
 /// Starts a run and waits until it has a VM and the next call is held.

@@ -180,7 +180,7 @@ impl CheckArgs {
                 if settings.stemcell.is_none() {
                     text += "note: no VM was tested: name a manifest, or a stemcell with --stemcell PATH\n";
                 }
-                if let Some(hint) = self.source.hint_for_failed_checks().filter(|_| report.counts.fail > 0) {
+                for hint in self.hints(&prepared_cpi, &report) {
                     text += &format!("hint: {}\n", session.complete_commands(&hint));
                 }
                 let text = match session.columns() {
@@ -194,6 +194,25 @@ impl CheckArgs {
             Ok(()) => output.with_exit_code(exit_code),
             Err(error) => output.with_problem(error),
         })
+    }
+
+    /// Returns what the operator can do about failed checks and leftovers.
+    fn hints(&self, prepared_cpi: &PreparedCpi, report: &Report) -> Vec<String> {
+        // The answers of a transcript stay as they are.
+        if matches!(prepared_cpi.cpi.source, AnswerSource::Transcript(_)) {
+            return Vec::new();
+        }
+        let mut hints = match report.counts.fail {
+            0 => Vec::new(),
+            _ => self.source.hints_for_failed_checks(report.repeatable_call()),
+        };
+        if report.leftovers.iter().any(|leftover| leftover.cid.is_some()) {
+            hints.push("to try again to delete what is left, run the same command again".to_owned());
+        }
+        if report.leftovers.iter().any(|leftover| leftover.cid.is_none()) {
+            hints.push("look in the IaaS for the resources without a CID, and delete them".to_owned());
+        }
+        hints
     }
 
     /// Returns the settings. Options override the manifest. A replay takes all settings from the transcript.
@@ -214,7 +233,7 @@ impl CheckArgs {
                 "'{}' is not a transcript of a `cpi check`",
                 prepared_cpi.name
             ))
-            .with_hint("`monopile cpi check --record FILE` writes one"));
+            .with_hint("to write one: `monopile cpi check --path EXE --record FILE`"));
         }
         let vm_and_disk = prepared_cpi.manifest_cpi.as_ref().and_then(|cpi| cpi.vm_and_disk.as_ref());
         let stemcell = match (vm_and_disk, stemcell) {
@@ -369,7 +388,11 @@ mod tests {
             verdict: Verdict::Fail,
             deviation: Some(Deviation::Violation),
             reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
-            last_call: Some(LastCall { request_id: "r1".to_owned(), log: vec!["the log".to_owned()] }),
+            last_call: Some(LastCall {
+                request_id: "r1".to_owned(),
+                words: Vec::new(),
+                log: vec!["the log".to_owned()],
+            }),
             duration: Duration::ZERO,
         };
         let checks =

@@ -103,20 +103,22 @@ impl SourceArgs {
         self.options.manifest_of_env_file()
     }
 
-    /// Returns the hint after failed checks, unless the answers are those of a transcript.
-    pub(super) fn hint_for_failed_checks(&self) -> Option<String> {
+    /// Returns the hints after failed checks. `words` are the method and the arguments of a call that failed.
+    pub(super) fn hints_for_failed_checks(&self, words: Option<&[String]>) -> Vec<String> {
         let source = match &self.path {
             Some(path) => format!("--path {}", shell_word(&path.to_string_lossy())),
             None => "MANIFEST".to_owned(),
         };
         let arguments = self.path_args.iter().map(|argument| format!(" --path-arg={}", shell_word(argument)));
         let source = source + &arguments.collect::<String>();
-        let record = match self.record {
-            Some(_) => "",
-            None => "; to record all of them, run the same command with --record FILE",
-        };
-        let hint = format!("to see a request with its answer: `monopile cpi call {source} info`{record}");
-        self.replay.is_none().then_some(hint)
+        let call_hint = words.map(|words| {
+            let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+            format!("to see a request with its answer: `monopile cpi call {source} {}`", words.join(" "))
+        });
+        let record_hint = self.record.is_none().then(|| {
+            "to record all requests with their answers: `monopile SAME-COMMAND --record run.jsonl`".to_owned()
+        });
+        call_hint.into_iter().chain(record_hint).collect()
     }
 
     /// Prepares the CPI. With `needs_vm_and_disk`, also prepares the properties of a VM and a disk.

@@ -108,8 +108,11 @@ mod tests {
             verdict,
             deviation: (verdict == Verdict::Fail).then_some(Deviation::NotPromised),
             reasons: vec![reason.to_owned(), "]]> second\nline".to_owned()],
-            last_call: (verdict == Verdict::Fail)
-                .then(|| LastCall { request_id: "r1".to_owned(), log: vec!["<log>".to_owned()] }),
+            last_call: (verdict == Verdict::Fail).then(|| LastCall {
+                request_id: "r1".to_owned(),
+                words: Vec::new(),
+                log: vec!["<log>".to_owned()],
+            }),
             duration: Duration::from_millis(1500),
         };
         let checks =
@@ -131,7 +134,7 @@ mod tests {
         assert_eq!((suite.attribute("tests"), suite.attribute("failures")), (Some("3"), Some("1")));
         let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
         assert_eq!(failure.attribute("message"), Some("<b>\u{fffd}"));
-        assert_eq!(failure.attribute("type"), Some("not promised by the contract"));
+        assert_eq!(failure.attribute("type"), Some("expected by some callers, not required by the contract"));
         assert!(failure.text().unwrap().ends_with("]]> second\nline\nrequest r1\n<log>"));
     }
 }

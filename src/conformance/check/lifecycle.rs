@@ -60,7 +60,9 @@ pub(super) fn check(run: &mut Run<'_>) {
 
 fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResource> {
     let Some(image) = run.settings.stemcell.clone() else {
-        run.check("create_stemcell", |_| Err::<(), _>(CheckStop::Skipped("no stemcell is given".to_owned())));
+        run.check("create_stemcell", |_| {
+            Err::<(), _>(CheckStop::Skipped("no stemcell is named (--stemcell)".to_owned()))
+        });
         return None;
     };
     let mut arguments = vec![json!(image.image), image.cloud_properties];
@@ -95,8 +97,8 @@ struct LifecycleCheck<'r, 'a> {
     lost_in: Option<String>,
 }
 
-const NO_VM_REASON: &str = "there is no VM";
-const NO_DISK_REASON: &str = "there is no disk";
+const NO_VM_REASON: &str = "no VM was created";
+const NO_DISK_REASON: &str = "no disk was created";
 
 impl<'a> LifecycleCheck<'_, 'a> {
     fn run(mut self) {
@@ -171,7 +173,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let stemcell = self.stemcell.clone();
         let (_, resources) = self.run.check_with_resources("create_vm", |check| {
             let Some(stemcell) = stemcell else {
-                return Err(CheckStop::Skipped("there is no stemcell".to_owned()));
+                return Err(CheckStop::Skipped("no stemcell was created".to_owned()));
             };
             let arguments = vm_arguments(check, &stemcell.cid, &[]);
             check.call_or_stop(Method::CreateVm, &arguments).map(drop)
@@ -217,7 +219,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     if first_hint.as_ref().is_some_and(|first_hint| *first_hint != answer) {
                         check.expect_beyond_contract();
                         return fail(
-                            "the second call answers another hint, although the disk is already attached",
+                            "the second call answers another disk hint, although the disk is already \
+                             attached",
                         );
                     }
                 }
@@ -226,7 +229,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                         .iter()
                         .any(|kind| has_error_type(&error_answer, kind)) =>
                 {
-                    return fail(format!("refused for a wrong reason: {}", error_answer.text()));
+                    return fail(format!("refused with a wrong error type: {}", error_answer.text()));
                 }
                 AnswerBody::Error(error_answer) => {
                     check.add_remark(format!("refused: {}", error_answer.text()))
@@ -263,7 +266,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             None => Err(CheckStop::Skipped(NO_DISK_REASON.to_owned())),
         });
         let snapshot = resources.into_iter().next_back();
-        let skip_reason = "there is no snapshot";
+        let skip_reason = "no snapshot was created";
         self.run.check_or_skip("delete_snapshot", snapshot.as_ref(), skip_reason, |check, snapshot| {
             check.delete(snapshot)
         });
@@ -303,7 +306,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                         .iter()
                         .any(|kind| has_error_type(&error_answer, kind)) =>
                 {
-                    fail(format!("refused for a wrong reason: {}", error_answer.text()))
+                    fail(format!("refused with a wrong error type: {}", error_answer.text()))
                 }
                 AnswerBody::Error(error_answer) => {
                     check.add_remark(format!("refused: {}", error_answer.text()));
@@ -361,7 +364,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
             let cids: std::collections::BTreeSet<&str> =
                 check.resources().iter().map(|disk| disk.cid.as_str()).collect();
             if cids.len() < count {
-                return fail(format!("{count} calls made {} disks", cids.len()));
+                let disks = if cids.len() == 1 { "disk" } else { "disks" };
+                return fail(format!("{count} calls made only {} {disks}", cids.len()));
             }
             Ok(())
         });
@@ -374,7 +378,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let cid_arguments = |resources: &[CreatedResource]| {
             resources.iter().map(|resource| vec![json!(resource.cid)]).collect::<Vec<_>>()
         };
-        let no_disks_reason = "there are no disks";
+        let no_disks_reason = "no disks were created";
         let any_disks = Some(distinct_disks.as_slice()).filter(|disks| !disks.is_empty());
         run.check_or_skip(
             &format!("{count} has_disk at once"),
@@ -475,7 +479,7 @@ fn expect_all_exist(
     for answer in check.call_in_parallel(method, arguments)? {
         match answer {
             AnswerBody::Result(Value::Bool(true)) => {}
-            AnswerBody::Result(other) => return fail(format!("`{method}` answered {other} and not true")),
+            AnswerBody::Result(other) => return fail(format!("`{method}` answered {other} instead of true")),
             other => expect_success(check, method, other)?,
         }
     }
@@ -491,7 +495,7 @@ pub(super) fn expect_existence(
     let Some(method) = ledger::existence_method(resource.kind) else { return Ok(()) };
     match check.call_or_stop(method, &[json!(resource.cid)])? {
         Answer::Boolean(exists) if exists == should_exist => Ok(()),
-        _ => fail(format!("`{method}` answered {} and not {should_exist}", !should_exist)),
+        _ => fail(format!("`{method}` answered {} instead of {should_exist}", !should_exist)),
     }
 }
 
@@ -507,5 +511,5 @@ fn expect_attached_disks(
     if disks.iter().map(DiskCid::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    fail(format!("`get_disks` answered {} and not {}", json!(disks), json!(expected)))
+    fail(format!("`get_disks` answered {} instead of {}", json!(disks), json!(expected)))
 }

@@ -31,10 +31,10 @@ pub(super) fn check_deleted_vm(run: &mut Run<'_>, vm: &CreatedResource, disk: Op
         expect_error(check, Method::SetVmMetadata, &[cid(), json!({"a": "b"})], expected)
     });
     run.check("get_disks of a deleted VM", |check| expect_error(check, Method::GetDisks, &[cid()], expected));
-    run.check_or_skip("attach_disk to a deleted VM", disk, "there is no disk", |check, disk| {
+    run.check_or_skip("attach_disk to a deleted VM", disk, "no disk was created", |check, disk| {
         expect_error(check, Method::AttachDisk, &[cid(), json!(disk.cid)], expected)
     });
-    run.check_or_skip("detach_disk from a deleted VM", disk, "there is no disk", |check, disk| {
+    run.check_or_skip("detach_disk from a deleted VM", disk, "no disk was created", |check, disk| {
         expect_success_or_not_found(
             check,
             Method::DetachDisk,
@@ -55,10 +55,10 @@ pub(super) fn check_deleted_disk(
     run.check("delete_disk again", |check| expect_deletion_of_missing(check, disk));
     run.check("has_disk of a deleted disk", |check| expect_gone(check, disk));
     let expected = &["DiskNotFound"];
-    run.check_or_skip("attach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
+    run.check_or_skip("attach_disk of a deleted disk", vm, "no VM was created", |check, vm| {
         expect_error(check, Method::AttachDisk, &[json!(vm.cid), cid()], expected)
     });
-    run.check_or_skip("detach_disk of a deleted disk", vm, "there is no VM", |check, vm| {
+    run.check_or_skip("detach_disk of a deleted disk", vm, "no VM was created", |check, vm| {
         let expected = &["DiskNotFound", "DiskNotAttached"];
         expect_success_or_not_found(check, Method::DetachDisk, &[json!(vm.cid), cid()], expected)
     });
@@ -105,12 +105,12 @@ fn expect_gone(check: &mut RunningCheck<'_, '_>, resource: &CreatedResource) -> 
     check.require_method(method)?;
     match check.call(method, &[json!(resource.cid)])? {
         AnswerBody::Result(Value::Bool(false)) => Ok(()),
-        AnswerBody::Result(other) => fail(format!("`{method}` answered {other} and not false")),
+        AnswerBody::Result(other) => fail(format!("`{method}` answered {other} instead of false")),
         AnswerBody::Error(error_answer)
             if ledger::not_found_type(resource.kind)
                 .is_some_and(|kind| has_error_type(&error_answer, kind)) =>
         {
-            check.add_remark(format!("answered {} and not false", error_answer.error_type));
+            check.add_remark(format!("answered {} instead of false", error_answer.error_type));
             Ok(())
         }
         AnswerBody::Error(error_answer) => check.stop_for_error(method, error_answer),
@@ -183,7 +183,7 @@ fn expect_error_type(
             fail(format!("must be refused with {expected_types}, not {}", error_answer.text()))
         }
         AnswerBody::Result(result) => {
-            fail(format!("must be refused with {expected_types}, but answered {result}"))
+            fail(format!("must be refused with {expected_types}, but answered the result {result}"))
         }
         AnswerBody::Unusable => fail("no answer"),
     }

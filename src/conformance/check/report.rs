@@ -57,8 +57,12 @@ pub struct Check {
 /// The last call of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct LastCall {
-    /// Its request id; empty if the input was malformed on purpose.
+    /// Its request ID; empty if the input was malformed on purpose.
     pub request_id: String,
+    /// The method and the arguments, with which `cpi call` repeats it. Empty if a repetition would create a
+    /// resource.
+    #[serde(skip)]
+    pub words: Vec<String>,
     /// The last lines of its log.
     pub log: Vec<String>,
 }
@@ -110,7 +114,7 @@ impl Deviation {
     pub fn name(self) -> &'static str {
         match self {
             Deviation::Violation => "violates the contract",
-            Deviation::NotPromised => "not promised by the contract",
+            Deviation::NotPromised => "expected by some callers, not required by the contract",
         }
     }
 }
@@ -183,28 +187,40 @@ impl Report {
     /// Summarizes the run in one sentence.
     pub fn summary(&self) -> String {
         let Counts { pass, fail, skip } = self.counts;
-        let violations =
-            self.checks.iter().filter(|check| check.deviation == Some(Deviation::Violation)).count();
-        let deviations = match fail {
-            0 => String::new(),
-            _ => {
-                format!(" ({violations} violate the contract, {} break no promise of it)", fail - violations)
+        let count = |deviation| self.checks.iter().filter(|check| check.deviation == Some(deviation)).count();
+        let deviations = match (count(Deviation::Violation), count(Deviation::NotPromised)) {
+            (0, 0) => String::new(),
+            (_, 0) => " (against the contract)".to_owned(),
+            (0, _) => " (against what some callers expect)".to_owned(),
+            (violations, others) => {
+                format!(" ({violations} against the contract, {others} against what some callers expect)")
             }
         };
         let mut text = format!("{pass} passed, {fail} failed{deviations}, {skip} skipped");
         if self.signal.is_some() {
             text += "; interrupted before the end";
         }
-        match (self.deleted_count, self.leftovers.len()) {
-            (0, 0) => {}
-            (deleted_count, 0) => text += &format!("; all {deleted_count} created resources are deleted"),
+        let resources =
+            |count| if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") };
+        text += &match (self.deleted_count, self.leftovers.len()) {
+            (0, 0) => String::new(),
+            (deleted_count, 0) => format!("; {} deleted, none left", resources(deleted_count)),
+            (0, remaining_count) => format!("; {} may be left", resources(remaining_count)),
             (deleted_count, remaining_count) => {
-                text += &format!(
-                    "; {deleted_count} created resources are deleted, {remaining_count} may be left"
-                );
+                format!("; {} deleted, {remaining_count} may be left", resources(deleted_count))
             }
-        }
+        };
         text
+    }
+
+    /// Returns the words with which `cpi call` repeats the last call of a failed check: one that violates the
+    /// contract if there is any.
+    pub fn repeatable_call(&self) -> Option<&[String]> {
+        let failed_checks = self.checks.iter().filter_map(|check| {
+            let words = check.last_call.as_ref()?.words.as_slice();
+            (!words.is_empty()).then_some((check.deviation != Some(Deviation::Violation), words))
+        });
+        failed_checks.min_by_key(|(is_minor, _)| *is_minor).map(|(_, words)| words)
     }
 }
 

@@ -93,7 +93,7 @@ fn check_unknown_method(run: &mut Run<'_>) {
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
                 error_answer.text()
             )),
-            AnswerBody::Result(result) => fail(format!("answered {result}")),
+            AnswerBody::Result(result) => fail(format!("answered {result} instead of an error")),
             AnswerBody::Unusable => fail("no answer"),
         }
     });
@@ -131,7 +131,7 @@ fn expect_error(check: &mut RunningCheck<'_, '_>, input: &[u8]) -> CheckOutcome 
     check.expect_beyond_contract();
     match check.send(input, None)? {
         AnswerBody::Error(_) => Ok(()),
-        AnswerBody::Result(result) => fail(format!("answered {result} and not an error")),
+        AnswerBody::Result(result) => fail(format!("answered {result} instead of an error")),
         AnswerBody::Unusable => fail("no answer"),
     }
 }

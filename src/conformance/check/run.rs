@@ -68,8 +68,7 @@ impl<'a> Run<'a> {
     pub(super) fn delete_earlier_leftovers(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
         for resource in self.ledger.in_deletion_order() {
-            let name =
-                format!("delete {} '{}' of an earlier run", ledger::json_name(resource.kind), resource.cid);
+            let name = format!("delete {} '{}' of an earlier run", resource.kind, resource.cid);
             self.check(&name, |check| check.delete_at_end(&resource));
         }
         self.group = group;
@@ -165,6 +164,7 @@ impl<'a> Run<'a> {
         let reasons = reasons.iter().map(redact).collect();
         let last_call = last_call.filter(|_| verdict == Verdict::Fail).map(|call| LastCall {
             request_id: call.request_id,
+            words: call.words.iter().map(redact).collect(),
             log: call.log.iter().map(|line| self.cpi.redactor.clean_and_redact_line(line)).collect(),
         });
         self.checks.push(Check {
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
                 leftovers.push(LeftoverResource { kind, cid, reason });
                 continue;
             }
-            let name = format!("{} '{}'", ledger::json_name(resource.kind), resource.cid);
+            let name = format!("{} '{}'", resource.kind, resource.cid);
             let (deletion, _) =
                 self.check_always(&format!("delete {name}"), |check| check.delete_at_end(&resource));
             if deletion.is_none() {

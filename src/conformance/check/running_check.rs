@@ -1,5 +1,6 @@
 //! One check: its calls, the expected answers, and the problems found.
 
+use std::iter;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -230,18 +231,14 @@ impl RunningCheck<'_, '_> {
         let id = request_id(&request);
         if let Some(resource) = result.and_then(|result| self.run.ledger.record_resource(kind, result)) {
             if raw_answer.result_beside_error.is_some() {
-                self.add_violation(format!(
-                    "`{method}` failed and left {} '{}' behind",
-                    ledger::json_name(kind),
-                    resource.cid
-                ));
+                self.add_violation(format!("`{method}` failed and left {} '{}' behind", kind, resource.cid));
             }
             self.resources.push(resource);
         } else if raw_answer.content == AnswerBody::Unusable
             || (method != Method::UpdateDisk && result.is_some())
         {
             let end_remark = match exchange.end {
-                ProcessEnd::Abandoned => " and may still run",
+                ProcessEnd::Abandoned => ", and is still running",
                 _ => "",
             };
             let reason = format!("`{method}` (request {id}) answered no CID{end_remark}");
@@ -336,7 +333,7 @@ impl RunningCheck<'_, '_> {
     /// Removes a resource from the ledger, unless the CPI reports that it still exists.
     pub(super) fn remove_if_gone(&mut self, resource: &CreatedResource) -> CheckOutcome {
         if self.ask_presence(resource)? == Some(true) {
-            return fail(format!("'{}' still exists", resource.cid));
+            return fail(format!("the deleted {} '{}' still exists", resource.kind, resource.cid));
         }
         self.run.ledger.record_deletion(resource);
         Ok(())
@@ -384,7 +381,7 @@ pub(super) fn has_error_type(error_answer: &CpiErrorAnswer, error_type: &str) ->
     error_answer.error_type.rsplit("::").next() == Some(error_type)
 }
 
-/// Describes a call: its request id, and the last lines of its log.
+/// Describes a call: its request ID, the words that repeat it, and the last lines of its log.
 fn last_call(exchange: &Exchange) -> LastCall {
     /// The number of log lines.
     const MAX_LINES: usize = 5;
@@ -394,8 +391,24 @@ fn last_call(exchange: &Exchange) -> LastCall {
     let start = lines.len().saturating_sub(MAX_LINES);
     LastCall {
         request_id: request_id(&request).to_owned(),
+        words: repeatable_words(&request).unwrap_or_default(),
         log: lines[start..].iter().map(|line| (*line).to_owned()).collect(),
     }
+}
+
+/// Returns the method and the arguments of a request as words for `cpi call`. Returns `None` for a call that
+/// creates a resource, because a repeated one would leave it behind, and for arguments other than names and
+/// numbers.
+fn repeatable_words(request: &Value) -> Option<Vec<String>> {
+    let method: Method = request.get("method")?.as_str()?.parse().ok()?;
+    let arguments = request.get("arguments")?.as_array()?;
+    let words = arguments.iter().map(|argument| match argument {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    });
+    let words = iter::once(Some(method.name().to_owned())).chain(words).collect::<Option<Vec<String>>>();
+    words.filter(|_| ledger::kind_created_by(method).is_none())
 }
 
 fn request_id(request: &Value) -> &str {
