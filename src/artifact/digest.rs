@@ -152,7 +152,14 @@ impl Digest {
     /// Parses a `sha1` value. `owner` names the file in errors ("the stemcell", "job 'hello' in release.MF").
     pub fn parse(text: &str, owner: &str) -> Result<Self> {
         text.parse().map_err(|error: ParseDigestError| {
-            Error::invalid(format!("the sha1 of {owner} is not valid")).with_source(error)
+            let invalid = Error::invalid(format!("the digest of {owner} is not valid: {error}"));
+            match error {
+                ParseDigestError::NotHex { expected: 40, .. } => invalid.with_hint(
+                    "write 40 hex digits, as `sha1sum FILE` prints them, or sha256: and the 64 of `sha256sum \
+                     FILE`",
+                ),
+                _ => invalid,
+            }
         })
     }
 
@@ -196,10 +203,11 @@ impl Digest {
 
     /// Checks the digest of a file like [`Digest::check`], with a hint for a digest that the operator gives.
     pub fn check_with_hint(&self, actual: &Digest, file: &str) -> Result<()> {
-        self.check(actual, file).map_err(|mismatch| {
-            mismatch.with_hint(
-                "check that it is the right file, or correct the sha1 if it is that of another version",
-            )
+        self.check(actual, file).map_err(|mismatch| match actual.part_for(self.strongest()) {
+            Some(digest) => {
+                mismatch.with_hint(format!("if this is the right file, correct its digest: `sha1: {digest}`"))
+            }
+            None => mismatch,
         })
     }
 

@@ -24,32 +24,32 @@ const MAX_BRACKETS: usize = 64;
 
 /// Decodes the YAML document `text`. `file` names it in errors ("stemcell.MF of the stemcell '…'").
 pub(super) fn decode<T: DeserializeOwned>(text: &[u8], file: &str) -> Result<T> {
-    let invalid_document_error = || Error::invalid(format!("{file} is not valid"));
-    let text = std::str::from_utf8(text)
-        .map_err(|_| invalid_document_error().with_source("it is not UTF-8 text"))?;
-    check_shape(text).map_err(|error| invalid_document_error().with_source(error))?;
+    let text = std::str::from_utf8(text).map_err(|_| Error::invalid(format!("{file} is not UTF-8 text")))?;
+    check_shape(text).map_err(|problem| Error::invalid(format!("{file} is not valid: {problem}")))?;
     serde_yaml::from_str(text).map_err(|error| decode_error(text, file, &error))
 }
 
 /// Returns the error for a document that cannot be decoded, in the words of the crate `yaml` if it is not
 /// YAML.
 fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
-    let place =
-        |line: usize, column: usize| match file.strip_prefix('\'').and_then(|file| file.strip_suffix('\'')) {
-            Some(path) => format!("{path}:{line}:{column}: "),
-            None => format!("line {line}, column {column}: "),
-        };
-    let invalid_error = Error::invalid(format!("{file} is not valid"));
+    let invalid_error = |place: Option<(usize, usize)>, problem: &str| {
+        let path = file.strip_prefix('\'').and_then(|file| file.strip_suffix('\''));
+        Error::invalid(match (path, place) {
+            (Some(path), Some((line, column))) => format!("{path}:{line}:{column}: {problem}"),
+            (None, Some((line, column))) => {
+                format!("{file} is not valid: line {line}, column {column}: {problem}")
+            }
+            (_, None) => format!("{file} is not valid: {problem}"),
+        })
+    };
     let description = match yaml::load(text, Path::new(file)) {
         Err(error) => {
-            let invalid_error =
-                invalid_error.with_source(format!("{}{}", place(error.line, error.column), error.problem));
-            return error.hint.into_iter().fold(invalid_error, Error::with_hint);
+            let yaml_error = invalid_error(Some((error.line, error.column)), &error.problem);
+            return error.hint.into_iter().fold(yaml_error, Error::with_hint);
         }
         Ok(_) => error.to_string(),
     };
-    let location =
-        error.location().map(|location| place(location.line(), location.column())).unwrap_or_default();
+    let place = error.location().map(|location| (location.line(), location.column()));
     let message = description.split(" at line ").next().unwrap_or_default();
     let problem = match (message.split_once("missing field `"), message.split_once("invalid type: ")) {
         (Some((parent, key)), _) => {
@@ -64,7 +64,7 @@ fn decode_error(text: &str, file: &str, error: &serde_yaml::Error) -> Error {
         }
         (None, None) => message.to_owned(),
     };
-    invalid_error.with_source(format!("{location}{problem}"))
+    invalid_error(place, &problem)
 }
 
 /// Refuses a document that would cost the parser of `serde_yaml` much time or memory. Its time grows with the
@@ -262,10 +262,10 @@ mod tests {
             ("name: x\nversion: 1\njobs:\n- {version: 1}\n", "line 4, column 3: `jobs[0].name` is missing"),
         ] {
             let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
-            assert_eq!(error.chain(), ["release.MF is not valid", problem], "{text}");
+            assert_eq!(error.chain(), [format!("release.MF is not valid: {problem}")], "{text}");
         }
         let error = decode::<ReleaseManifest>(b"name: [", "'a/spec'").unwrap_err();
-        assert_eq!(error.chain()[1], "a/spec:1:7: the bracket '[' is not closed");
+        assert_eq!(error.chain(), ["a/spec:1:7: the bracket '[' is not closed"]);
     }
 
     #[test]

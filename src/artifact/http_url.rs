@@ -27,7 +27,7 @@ impl HttpUrl {
         let uri = self.without_user().parse::<ureq::http::Uri>();
         match uri.as_ref().map(|uri| uri.host().unwrap_or_default()) {
             _ if self.0.contains(has_odd_letter) => {
-                Some("it has a character that a URL cannot have as it is: write a blank as %20")
+                Some("it has a character that a URL cannot have as it is: write a space as %20")
             }
             Ok("") => Some("it names no host"),
             // The parser accepts any text as the port.

@@ -57,8 +57,7 @@ impl ImageUrl {
         };
         let invalid_error = |problem: String| {
             let rest = &rest[user.len()..];
-            Error::invalid(format!("'{SCHEME}{rest}' is not a valid address of an image"))
-                .with_source(problem)
+            Error::invalid(format!("'{SCHEME}{rest}' is not the address of an image: {problem}"))
                 .with_hint("write it as oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:DIGEST")
         };
         let (path, digest) = match path.split_once('@') {
@@ -82,10 +81,10 @@ impl ImageUrl {
         };
         if !name.split('/').all(is_name_component) || host.len() + name.len() > MAX_NAME_BYTES {
             return Err(invalid_error(match name.is_empty() {
-                true => "it names no image".to_owned(),
+                true => "the name after the host is missing".to_owned(),
                 false => format!(
-                    "'{name}' is not a name of an image: use small letters and digits, with '.', '_', '-' \
-                     and '/' between them"
+                    "'{name}' is not a name of an image: use lower-case letters and digits, with '.', '_', \
+                     '-' and '/' between them"
                 ),
             }));
         }
@@ -263,9 +262,9 @@ mod tests {
     #[test]
     fn rejects_wrong_addresses_without_their_password() {
         for (address, problem) in [
-            ("oci://", "names no image"),
-            ("oci://us:pa55@h", "names no image"),
-            ("oci://h/", "names no image"),
+            ("oci://", "the name after the host is missing"),
+            ("oci://us:pa55@h", "the name after the host is missing"),
+            ("oci://h/", "the name after the host is missing"),
             ("oci:///x", "malformed"),
             ("oci://h/X", "'X' is not a name"),
             ("oci://h/a//b", "is not a name"),

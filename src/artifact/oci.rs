@@ -41,7 +41,7 @@ impl ImageDocument {
     /// Decodes a document. `document_name` names it in errors.
     pub(crate) fn decode(json: &[u8], document_name: &str) -> Result<Self> {
         serde_json::from_slice(json).map_err(|error| {
-            Error::invalid(format!("{document_name} is not valid")).with_source(json_problem(&error))
+            Error::invalid(format!("{document_name} is not valid: {}", json_problem(&error)))
         })
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn parse_digest(text: &str, owner: &str) -> Result<Digest> {
     let digest = Digest::parse(text, owner)?;
     if digest.strongest() == Algorithm::Sha1 {
         return Err(Error::invalid(format!(
-            "the digest '{text}' of {owner} is SHA-1, which images do not have"
+            "the digest '{text}' of {owner} is SHA-1, but images have SHA-256 or SHA-512"
         )));
     }
     Ok(digest)
@@ -97,5 +97,5 @@ pub(crate) fn check_layer_count(count: usize, image_name: &str) -> Result<()> {
     if (1..=MAX_LAYERS).contains(&count) {
         return Ok(());
     }
-    Err(Error::invalid(format!("{image_name} has {count} layers, not 1 to {MAX_LAYERS}")))
+    Err(Error::invalid(format!("{image_name} has {count} layers, but must have 1 to {MAX_LAYERS}")))
 }

@@ -47,10 +47,10 @@ pub fn repack_stemcell(
     let source_name = source.describe("stemcell");
     refuse_directory(source, &source_name, |directory| match source.path.join(stemcell::IMAGE).is_dir() {
         true => format!(
-            "pack it: `tar -czf image -C {directory}/image . && tar -czf FILE.tgz image -C {directory} \
+            "pack it: `tar -czf image -C {directory}/image . && tar -czf stemcell.tgz image -C {directory} \
              stemcell.MF`"
         ),
-        false => format!("pack it: `tar -czf FILE.tgz -C {directory} .`"),
+        false => format!("pack it: `tar -czf stemcell.tgz -C {directory} .`"),
     })?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
         && old == new
@@ -109,12 +109,9 @@ fn change(
         manifest.insert("stemcell_formats".into(), Value::Sequence(formats));
     }
     if let Some(text) = &changes.cloud_properties {
-        let not_a_mapping_error = || {
-            Error::usage("the cloud properties are not a YAML mapping")
-                .with_hint("write them as a mapping, such as '{key: value}'")
-        };
-        let more: Mapping = documents::decode(text.as_bytes(), "--cloud-properties")
-            .map_err(|error| not_a_mapping_error().with_source(error))?;
+        let more: Mapping = documents::decode(text.as_bytes(), "--cloud-properties").map_err(|error| {
+            Error::usage(error.to_string()).with_hint("write a mapping, such as '{key: value}'")
+        })?;
         let properties = manifest.entry("cloud_properties".into()).or_insert(Value::Null);
         if properties.is_null() {
             *properties = Value::Mapping(Mapping::new());
@@ -138,7 +135,7 @@ pub fn redigest_release(
 ) -> Result<Release> {
     let source_name = source.describe("release");
     refuse_directory(source, &source_name, |directory| {
-        format!("make a tarball of it: `bosh create-release --dir {directory} --tarball FILE.tgz`")
+        format!("make a tarball of it: `bosh create-release --dir {directory} --tarball release.tgz`")
     })?;
     let mut release = release::open(source, None, work, stage)?;
     let directory = work.join("release");

@@ -244,7 +244,7 @@ pub enum ArchiveError {
         /// The problem.
         problem: String,
         /// The hint of the error.
-        hint: &'static str,
+        hint: String,
     },
     /// The archive cannot be read from disk.
     #[error("it cannot be read")]
@@ -278,19 +278,17 @@ impl ArchiveError {
         error.with_source(self)
     }
 
-    fn hint(&self) -> Option<&'static str> {
+    fn hint(&self) -> Option<&str> {
         match self {
-            ArchiveError::Truncated | ArchiveError::Empty => {
-                Some("download or copy the file again: it is incomplete")
-            }
+            ArchiveError::Truncated | ArchiveError::Empty => Some("download or copy the file again"),
             ArchiveError::NotAnArchive(_) => {
                 Some("check the path or URL: it must be that of a tar archive (.tgz)")
             }
             ArchiveError::Damaged(_) | ArchiveError::TrailingData => {
-                Some("download or copy the file again. If the error stays, the archive must be packed again")
+                Some("download or copy the file again; if that does not help, pack the archive again")
             }
             ArchiveError::TooLarge { .. } => {
-                Some("check where the archive comes from: unpacking it could fill the disk")
+                Some("use an archive from a source that you trust: unpacking this one could fill the disk")
             }
             ArchiveError::Name { .. }
             | ArchiveError::Type { .. }

@@ -222,7 +222,7 @@ impl<R: Read> Entries<R> {
 
     fn not_an_archive_error(&self) -> ArchiveError {
         let text = match self.compression {
-            Compression::None => "it is not a gzip file and not a tar archive",
+            Compression::None => "it is neither a gzip file nor a tar archive",
             Compression::Gzip => "it is a gzip file, but its content is not a tar archive",
             Compression::Zstd => "it is a zstd file, but its content is not a tar archive",
         };

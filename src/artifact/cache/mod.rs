@@ -46,7 +46,7 @@ impl Cache {
     pub fn open(root: &Path) -> Result<Self> {
         if root.is_file() {
             return Err(Error::failure(format!("the cache '{}' is a file, not a directory", root.display()))
-                .with_hint("name a directory with --cache-dir DIR"));
+                .with_hint("name a directory: `monopile SAME-COMMAND --cache-dir DIR`"));
         }
         create_private_directory(root)
             .map_err(|error| Error::io(format!("creating the cache '{}'", root.display()), error))

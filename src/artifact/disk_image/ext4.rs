@@ -12,6 +12,8 @@ use tar::EntryType;
 use super::{Budget, ReadAt, damaged_error, le16, le32};
 use crate::archive::{ArchiveError, Entry, UnpackedTree, read_error};
 
+/// The hint for a file system with features that are not supported.
+const FEATURES_HINT: &str = "make the file system with the features of `mke2fs -t ext4`";
 const SUPER_BLOCK_OFFSET: u64 = 1024;
 const SUPER_BLOCK_BYTES: usize = 1024;
 const MAGIC_OFFSET: usize = 0x38;
@@ -89,7 +91,7 @@ impl FileSystem {
         if features & FEATURE_RECOVER != 0 {
             return Err(ArchiveError::Disk {
                 problem: "its ext4 file system was not unmounted, so it is not complete".to_owned(),
-                hint: "stop the machine before you copy its disk, or use the image of a stemcell",
+                hint: "stop the machine before you copy its disk, or use the image of a stemcell".to_owned(),
             });
         }
         if features & !SUPPORTED_FEATURES != 0 {
@@ -98,7 +100,7 @@ impl FileSystem {
                     "its ext4 file system has unknown features ({:#x})",
                     features & !SUPPORTED_FEATURES
                 ),
-                hint: "make the file system with the features of `mke2fs -t ext4`",
+                hint: FEATURES_HINT.to_owned(),
             });
         }
         if shift > MAX_BLOCK_SHIFT {
@@ -334,7 +336,7 @@ impl Ext4<'_> {
                     problem:
                         "its ext4 file system has files that are encrypted, in inodes or without extents"
                             .to_owned(),
-                    hint: "make the file system with the features of `mke2fs -t ext4`",
+                    hint: FEATURES_HINT.to_owned(),
                 });
             }
             self.add_extents(&inode.block, None, &mut extents)?;

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use crate::archive::{self, ArchiveError, UnpackLimits, UnpackOptions, UnpackedTree, read_error};
 use base::Result;
+use base::text::shell_word;
 use ext4::Ext4;
 use qcow2::Qcow2;
 
@@ -25,8 +26,6 @@ const SECTOR_BYTES: u64 = 512;
 const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
 const OTHER_FORMATS: [(&[u8], &str); 4] =
     [(b"KDMV", "VMDK"), (b"# Disk DescriptorFile", "VMDK"), (b"conectix", "VHD"), (b"vhdxfile", "VHDX")];
-/// The hint for the image of a disk in another format.
-const CONVERT_HINT: &str = "convert the disk: `qemu-img convert -O qcow2 FILE NEW`";
 
 /// A disk whose bytes can be read at any offset.
 trait ReadAt {
@@ -86,22 +85,24 @@ fn other_format(head: &[u8]) -> Option<&'static str> {
 }
 
 /// Unpacks the root file system of the disk `image` into the new directory `dest`, whose parent must exist:
-/// the first ext4 file system that has `/bin` or `/usr/bin`. `source_name` names the image in errors.
-/// `progress` is called with the bytes read so far.
+/// the first ext4 file system that has `/bin` or `/usr/bin`. `source_name` names the image in errors, and
+/// `file` in the command of a hint. `progress` is called with the bytes read so far.
 pub fn unpack(
     image: impl Read + Seek,
     source_name: &str,
+    file: &Path,
     dest: &Path,
     options: &UnpackOptions<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     archive::unpack_entries(source_name, dest, options, |tree| {
-        unpack_root(image, options.limits, tree, progress)
+        unpack_root(image, file, options.limits, tree, progress)
     })
 }
 
 fn unpack_root(
     mut image: impl Read + Seek,
+    file: &Path,
     limits: UnpackLimits,
     tree: &mut UnpackedTree<'_>,
     progress: &mut dyn FnMut(u64),
@@ -111,11 +112,11 @@ fn unpack_root(
     let mut head = Vec::new();
     image.by_ref().take(SECTOR_BYTES).read_to_end(&mut head).map_err(ArchiveError::Read)?;
     if let Some(format) = other_format(&head) {
-        return Err(unsupported_error(format!("the disk is in the format {format}")));
+        return Err(unsupported_error(format!("the disk is in the format {format}"), file));
     }
     let (mut qcow2, mut raw);
     let disk: &mut dyn ReadAt = if head.starts_with(&qcow2::MAGIC) {
-        qcow2 = Qcow2::open(image)?;
+        qcow2 = Qcow2::open(image, file)?;
         &mut qcow2
     } else {
         raw = Raw(image);
@@ -146,12 +147,20 @@ fn open_root(disk: &mut dyn ReadAt, mut budget: Budget) -> std::result::Result<E
     }
     Err(first_error.unwrap_or_else(|| ArchiveError::Disk {
         problem: "the disk has no ext4 file system with /bin or /usr/bin".to_owned(),
-        hint: "give a disk with a root file system of ext4, in no or in a primary partition",
+        hint: "name a disk whose root file system is ext4, in a primary partition or on the whole disk"
+            .to_owned(),
     }))
 }
 
-fn unsupported_error(problem: String) -> ArchiveError {
-    ArchiveError::Disk { problem, hint: CONVERT_HINT }
+/// Returns the error for the image `file` of a disk that can be used after a conversion.
+fn unsupported_error(problem: String, file: &Path) -> ArchiveError {
+    let file = file.to_string_lossy();
+    let hint = format!(
+        "convert the disk: `qemu-img convert -O qcow2 {} userland.qcow2`, and use the new file as the \
+         userland",
+        shell_word(&file)
+    );
+    ArchiveError::Disk { problem, hint }
 }
 
 fn damaged_error(problem: &str) -> ArchiveError {

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
 use flate2::read::DeflateDecoder;
 
@@ -67,8 +68,8 @@ impl Cache {
 }
 
 impl<R: Read + Seek> Qcow2<R> {
-    /// Reads the header and the table L1.
-    pub(super) fn open(mut file: R) -> Result<Self, ArchiveError> {
+    /// Reads the header and the table L1. `path` names the image in hints.
+    pub(super) fn open(mut file: R, path: &Path) -> Result<Self, ArchiveError> {
         let mut header = Vec::new();
         file.seek(SeekFrom::Start(0)).map_err(read_error)?;
         file.by_ref().take(HEADER_BYTES).read_to_end(&mut header).map_err(read_error)?;
@@ -79,7 +80,7 @@ impl<R: Read + Seek> Qcow2<R> {
         let features = match version {
             2 => 0,
             3 => be64(&header, 72),
-            _ => return Err(unsupported_error(format!("the disk is in version {version} of qcow2"))),
+            _ => return Err(unsupported_error(format!("the disk is in version {version} of qcow2"), path)),
         };
         let header_length = if version == 3 { be32(&header, 100) } else { 72 };
         let is_zlib = header_length <= 104 || header.get(104).is_none_or(|number| *number == 0);
@@ -99,7 +100,7 @@ impl<R: Read + Seek> Qcow2<R> {
             ""
         };
         if !problem.is_empty() {
-            return Err(unsupported_error(problem.to_owned()));
+            return Err(unsupported_error(problem.to_owned(), path));
         }
         let (cluster_bits, bytes) = (be32(&header, 20), be64(&header, 24));
         if !(9..=21).contains(&cluster_bits) {

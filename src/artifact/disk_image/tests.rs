@@ -53,7 +53,7 @@ impl World {
         let limits = UnpackLimits { entries: 2000, ..UnpackLimits::default() };
         let options =
             UnpackOptions { limits, links: Links::Verbatim, skips_devices: true, ..UnpackOptions::default() };
-        let result = unpack(image, "the disk", &out, &options, &mut |_| {});
+        let result = unpack(image, "the disk", Path::new("d.img"), &out, &options, &mut |_| {});
         assert!(!self.path("out.partial").exists());
         result.map(|()| out).map_err(|error| error.chain().join(": "))
     }

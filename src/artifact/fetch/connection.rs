@@ -20,6 +20,7 @@ use super::proxy::{Proxies, ProxyCredentials, ProxyServer, Route};
 use super::socks5;
 use crate::timeouts::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
+use base::text::duration;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
 use net::plain_errors::io_problem;
 
@@ -91,7 +92,7 @@ impl ProxyDialer {
                 let hop = format!("the SOCKS proxy {proxy}");
                 let proxy_error = |error| ProxyFailure::wrap(error, &hop);
                 let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
-                    .map_err(proxy_error)?;
+                    .map_err(|error| proxy_error(unreachable_error(&error)))?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut limited_stream =
                     TimeLimitedStream::new(&mut stream, timeout, &self.0.interrupt_check);
@@ -151,7 +152,7 @@ impl<'a, S: Stream + ?Sized> TimeLimitedStream<'a, S> {
                 return Err(http_client::interrupted_error());
             }
             if Instant::now() >= self.end {
-                let text = format!("no data arrived for {} seconds", self.timeout.as_secs());
+                let text = format!("no data arrived for {}", duration(self.timeout));
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }
@@ -202,6 +203,11 @@ impl ProxyFailure {
     }
 }
 
+/// Returns the error of a connection to a proxy, as a sentence about it. Keeps the kind.
+fn unreachable_error(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("it cannot be reached: {}", io_problem(error)))
+}
+
 /// Adds the name of the hop that failed. Keeps the kind.
 fn with_hop(error: io::Error, hop: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{hop}: {}", io_problem(&error)))
@@ -226,7 +232,9 @@ impl Connector<()> for ProxyDialer {
             None => (self.dial(host, port, timeout)?, None),
             Some(proxy) => {
                 let with_proxy = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
-                let mut stream = self.dial(&proxy.host, proxy.port, timeout).map_err(with_proxy)?;
+                let mut stream = self
+                    .dial(&proxy.host, proxy.port, timeout)
+                    .map_err(|error| with_proxy(unreachable_error(&error)))?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if is_tls {
                     let target = if details.uri.port_u16().is_some() {

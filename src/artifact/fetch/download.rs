@@ -180,8 +180,11 @@ impl Download<'_> {
                     let Some(pause) = pauses.next() else {
                         let last_error = self
                             .download_error(&format!(" ({attempt_number} attempts)"), reason(&error))
-                            .with_advice_of(&error)
-                            .with_rerun_hint(self.rerun_hint(file, body_path));
+                            .with_advice_of(&error);
+                        let last_error = match error.hints() {
+                            [] => last_error.with_rerun_hint(self.rerun_hint(file, body_path)),
+                            _ => last_error,
+                        };
                         return Err(AttemptFailure::Temporary(last_error, None));
                     };
                     let pause = requested_pause
@@ -196,7 +199,7 @@ impl Download<'_> {
             }
         }
         let attempts = format!(" ({MAX_ATTEMPTS} attempts)");
-        let error = self.download_error(&attempts, "each of the transfers broke off");
+        let error = self.download_error(&attempts, "each transfer ended early");
         Err(AttemptFailure::Temporary(error.with_rerun_hint(self.rerun_hint(file, body_path)), None))
     }
 
@@ -218,7 +221,10 @@ impl Download<'_> {
     fn rerun_hint(&self, file: &File, body_path: &Path) -> String {
         let is_kept = file.metadata().is_ok_and(|metadata| self.can_resume(metadata.len(), body_path));
         let continuation = if is_kept { ": the download continues where it stopped" } else { "" };
-        format!("check the network and the proxy variables, then run the same command again{continuation}")
+        format!(
+            "check the network and the proxy variables (`env | grep -i proxy`), then run the same command \
+             again{continuation}"
+        )
     }
 
     /// Returns true if a body of which this many bytes exist is continued. Parts of different versions are
@@ -310,7 +316,7 @@ impl Download<'_> {
             self.arrival.set_bytes(position);
             if position > limit {
                 return Err(AttemptFailure::Final(
-                    self.request_error(format!("the file is larger than {limit} bytes")),
+                    self.request_error(format!("the file is larger than {}", bytes(limit))),
                 ));
             }
             if last_report.elapsed() >= Duration::from_millis(100) {
@@ -419,8 +425,10 @@ impl Download<'_> {
             let request_error = self.request_error(without_secrets(&http_problem(&error)));
             match &error {
                 error if is_unresolved(error) => AttemptFailure::Temporary(
-                    request_error
-                        .with_hint("check the host in the URL, and the name servers of this machine"),
+                    request_error.with_rerun_hint(
+                        "check the host in the URL and the name servers of this machine, then run the same \
+                         command again",
+                    ),
                     None,
                 ),
                 _ if is_temporary => AttemptFailure::Temporary(request_error, None),

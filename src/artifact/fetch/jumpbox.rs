@@ -13,6 +13,7 @@ use super::InterruptCheck;
 use super::proxy::ProxyServer;
 use crate::timeouts::CONNECT_TIMEOUT;
 use base::files::input;
+use base::text::duration;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
 use net::plain_errors::ssh_problem;
 use net::ssh::{self, SshKey, SshServer, SshSession};
@@ -64,7 +65,7 @@ impl JumpboxSession {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => {
-                let text = format!("it did not answer within {} seconds", CONNECT_TIMEOUT.as_secs());
+                let text = format!("it did not answer within {}", duration(CONNECT_TIMEOUT));
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         });
@@ -102,8 +103,8 @@ impl JumpboxSession {
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 None => {
-                    let seconds = CONNECT_TIMEOUT.as_secs();
-                    let text = format!("it did not connect to {host}:{port} within {seconds} seconds");
+                    let timeout = duration(CONNECT_TIMEOUT);
+                    let text = format!("it did not connect to {host}:{port} within {timeout}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }
             };

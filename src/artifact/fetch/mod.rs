@@ -286,15 +286,16 @@ impl<'c> Fetcher<'c> {
 
 /// Returns the error for a file that must not be downloaded.
 fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
-    let error = Error::failure(format!("'{url}' is in no cache, and --offline forbids to download it"))
-        .with_hint(
-            "on a machine with a network: `monopile cache export MANIFEST FILE`; then here: `monopile cache \
-             import FILE`",
-        );
-    match expected {
+    let error = Error::failure(format!("'{url}' is in no cache, and --offline forbids the download"));
+    let error = match expected {
         Some(_) => error,
-        None => error.with_note("a cache finds a file by its digest, which the manifest lacks"),
-    }
+        None => error
+            .with_note("a cache finds a file by its digest, which the manifest lacks")
+            .with_hint("add its `sha1` to the manifest"),
+    };
+    error
+        .with_hint("on a machine with a network: `monopile cache export MANIFEST bundle.tgz`")
+        .with_hint("then on this machine: `monopile cache import bundle.tgz`")
 }
 
 fn is_same_file(file: &File, path: &Path) -> bool {

@@ -195,7 +195,7 @@ fn nothing_is_downloaded_offline() {
         fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
     };
     let error = obtain(&world, Some(&digest)).unwrap_err();
-    assert!(error.to_string().ends_with("is in no cache, and --offline forbids to download it"), "{error}");
+    assert!(error.to_string().ends_with("is in no cache, and --offline forbids the download"), "{error}");
     assert!(error.notes().is_empty());
     assert!(obtain(&world, None).unwrap_err().notes()[0].contains("by its digest"));
     assert!(server.requests().is_empty() && world.files("partial").is_empty());

@@ -79,7 +79,8 @@ fn no_release_error(source: &Source, is_stemcell: bool) -> Error {
             .with_hint(format!("to inspect it: `monopile inspect-local-stemcell {path}`"));
     }
     Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
-        "give a release tarball with release.MF at its top, as `bosh create-release --tarball` makes it",
+        "name a release tarball, which has release.MF at its top, as `bosh create-release --tarball` \
+         makes it",
     )
 }
 
@@ -245,7 +246,7 @@ impl Loader<'_> {
         if spec.name != reference.name {
             let name = spec.name.escape_debug();
             return Err(Error::invalid(format!("{file} belongs to another job, '{name}'"))
-                .with_hint("make the release again with `bosh create-release --tarball`"));
+                .with_hint("make the release again: `bosh create-release --tarball release.tgz`"));
         }
         let (version, fingerprint) = version_and_fingerprint(&reference);
         let monit = directory.join("monit");
@@ -286,12 +287,12 @@ impl Loader<'_> {
         let owner = format!("{owner} of {}", self.source_name);
         let Some(actual) = self.file_digests.get(path) else {
             let path = path.display();
-            return Err(Error::invalid(format!("{owner} is missing: there is no file '{path}'"))
-                .with_hint("make the release again with `bosh create-release --tarball`"));
+            return Err(Error::invalid(format!("{owner} is missing: the file '{path}' does not exist"))
+                .with_hint("make the release again: `bosh create-release --tarball release.tgz`"));
         };
         let text = sha1.map(str::trim).filter(|text| !text.is_empty()).ok_or_else(|| {
             Error::invalid(format!("{MANIFEST} has no sha1 for {owner}"))
-                .with_hint("make the release again with `bosh create-release --tarball`")
+                .with_hint("make the release again: `bosh create-release --tarball release.tgz`")
         })?;
         let expected = Digest::parse(text, &owner)?;
         let description = format!("{owner} ('{}')", path.display());
@@ -304,7 +305,7 @@ impl Loader<'_> {
         };
         result.map(|()| expected).map_err(|mismatch| {
             mismatch.with_hint(
-                "download the release again, or make it again with `bosh create-release --tarball`",
+                "download the release again, or make it again: `bosh create-release --tarball release.tgz`",
             )
         })
     }
@@ -367,7 +368,7 @@ fn check_unique(refs: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<
             "{MANIFEST} of {source_name} lists the {kind} '{}' twice",
             duplicate.name
         ))
-        .with_hint("make the release again with `bosh create-release --tarball`")),
+        .with_hint("make the release again: `bosh create-release --tarball release.tgz`")),
         None => Ok(()),
     }
 }

@@ -25,6 +25,7 @@ use crate::cache::{Cache, VerifyReport};
 use crate::digest::{Algorithm, Digest};
 use base::events::{Stage, Unit};
 use base::files::directory::{check_directory, parent};
+use base::text::shell_word;
 use base::{Error, Result};
 use net::ssh::{SshKey, VerifyingKey};
 
@@ -79,8 +80,10 @@ impl<'k> BundleWriter<'k> {
     /// Begins a bundle. It gets its name `path` when it is complete. `signing_key` signs its packages.
     pub fn create(path: &Path, signing_key: Option<&'k SshKey>) -> Result<Self> {
         if path.symlink_metadata().is_ok() {
-            return Err(Error::invalid(format!("'{}' exists already", path.display()))
-                .with_hint("choose another name for the bundle, or delete the file"));
+            return Err(Error::invalid(format!("'{}' already exists", path.display())).with_hint(format!(
+                "name another file for the bundle, or delete this one: `rm {}`",
+                shell_word(&path.to_string_lossy())
+            )));
         }
         check_directory(parent(path), "")?;
         let file = tempfile::Builder::new()
@@ -142,12 +145,17 @@ impl<'k> BundleWriter<'k> {
     }
 }
 
+/// Returns the hint to make the bundle `file`.
+fn export_hint(file: &Path) -> String {
+    let file = shell_word(&file.to_string_lossy()).into_owned();
+    format!("make it on a machine with a network: `monopile cache export MANIFEST {file}`")
+}
+
 impl Bundle {
     /// Unpacks a bundle into the new directory `directory`. Its content is not verified yet.
     pub fn unpack(file: &Path, directory: &Path, stage: &Stage) -> Result<Self> {
         if file.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
-            return Err(base::files::input::missing_error("the bundle", file)
-                .with_hint("make one on a machine with a network: `monopile cache export MANIFEST FILE`"));
+            return Err(base::files::input::missing_error("the bundle", file).with_hint(export_hint(file)));
         }
         let title = format!("the bundle '{}'", file.display());
         let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
@@ -158,7 +166,7 @@ impl Bundle {
         if !is_empty && maintenance::list(&storage)?.is_empty() {
             return Err(Error::invalid(format!("'{}' is not a bundle", file.display()))
                 .with_source("it has neither downloads nor compiled packages")
-                .with_hint("make one on a machine with a network: `monopile cache export MANIFEST FILE`"));
+                .with_hint(export_hint(file)));
         }
         Ok(Bundle { directory: directory.to_owned(), storage })
     }

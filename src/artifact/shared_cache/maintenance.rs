@@ -79,7 +79,7 @@ pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Res
     for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
         let problem = match digest_of_download(&object.name) {
             Some(digest) => check_content(storage, &format!("{kind}/{}", object.name), &digest, None)?,
-            None => Some("its name is no digest".to_owned()),
+            None => Some("its name has no digest".to_owned()),
         };
         verification.add(kind, &object.name, problem);
     }

@@ -271,8 +271,9 @@ impl SharedCache {
             }
         }
         if unfinished_count > 0 && (settings.interrupt_check)().is_ok() {
+            let plural = if unfinished_count == 1 { "" } else { "s" };
             settings.reporter.warn(format!(
-                "uploads to the cache '{}' were ended after {}: {unfinished_count} left",
+                "{unfinished_count} upload{plural} to the cache '{}' did not end within {}, and were stopped",
                 settings.url,
                 duration(END_TIMEOUT)
             ));
@@ -482,7 +483,7 @@ fn read_signed_digest(
         true => None,
         false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
     };
-    let package = record.ok_or_else(|| "it is no signed digest".to_owned()).and_then(|signed_digest| {
+    let package = record.ok_or_else(|| "it is not a signed digest".to_owned()).and_then(|signed_digest| {
         let digest = signed_digest.verify(name, trusted_keys)?;
         let object = name.archive_object(signed_digest.sha256());
         Ok(SharedPackage { signed_digest, digest, object })

@@ -213,7 +213,7 @@ fn read_job(directory: &Path, source_name: &str) -> Result<ReleasePart> {
     let spec: JobSpec = documents::decode(&read(&spec_path, &owner)?, &format!("'{}'", spec_path.display()))?;
     if directory.file_name() != Some(spec.name.as_ref()) {
         return Err(Error::invalid(format!("{owner} has another name in its spec: '{}'", spec.name))
-            .with_hint("give the directory and `name` in its spec the same name"));
+            .with_hint("rename the directory, or change `name` in its spec"));
     }
     let mut files = FileSet::new();
     // The mode of the spec is ignored, because editors and archives change it.
@@ -258,7 +258,7 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
     let owner = format!("the package in '{}' of {source_name}", directory.display());
     let package_error = |file: &str, reason: &str| {
         Error::invalid(format!("{owner} has a {file}: {reason}"))
-            .with_hint("make a tarball with `bosh create-release --tarball` and set `url` to it")
+            .with_hint("make a tarball, and set `url` to it: `bosh create-release --tarball release.tgz`")
     };
     if directory.join("spec.lock").exists() {
         return Err(package_error(

@@ -24,7 +24,7 @@ use base::{Error, Result};
 pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";
 /// The hint for an archive that is no stemcell.
-const STEMCELL_HINT: &str = "give a stemcell tarball, which has stemcell.MF and image at its top";
+const STEMCELL_HINT: &str = "name a stemcell tarball, which has stemcell.MF and image at its top";
 
 /// Returns true if an archive has a `stemcell.MF` at its top.
 pub(super) fn is_stemcell(archive: fs::File) -> Result<bool, ArchiveError> {
@@ -194,7 +194,7 @@ fn load(
         if let Err(mismatch) = result {
             // Light stemcells are published with an empty image and the digest of the full one.
             if !is_empty(&image)? {
-                return Err(mismatch.with_hint("download the stemcell again"));
+                return Err(mismatch.with_hint("download or copy the stemcell again"));
             }
             stage.reporter().note(format!(
                 "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that \

@@ -127,7 +127,7 @@ fn errors_name_the_key_or_file() {
         (StemcellTarball { api_version: Some("1.5".into()), ..Default::default() }, "not '1.5'"),
         (StemcellTarball { api_version: Some("99999999999".into()), ..Default::default() }, "api_version"),
         (StemcellTarball { api_version: Some("[1]".into()), ..Default::default() }, "api_version"),
-        (StemcellTarball { image_sha1: Some("abc".into()), ..Default::default() }, "sha1 of the image"),
+        (StemcellTarball { image_sha1: Some("abc".into()), ..Default::default() }, "digest of the image"),
         (StemcellTarball { name: "[a]".into(), ..Default::default() }, "stemcell.MF of"),
         (
             StemcellTarball { extra: "cloud_properties: [1]\n".into(), ..Default::default() },

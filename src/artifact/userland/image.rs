@@ -70,12 +70,15 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
     } else if has_file(MANIFEST) {
         let json = read(image, Path::new(MANIFEST), image_name)?;
         let images: Vec<SavedImage> = serde_json::from_slice(&json).map_err(|error| {
-            Error::invalid(format!("{} is not valid", describe_file(MANIFEST, image_name)))
-                .with_source(json_problem(&error))
+            let file = describe_file(MANIFEST, image_name);
+            Error::invalid(format!("{file} is not valid: {}", json_problem(&error)))
         })?;
         let [saved_image] = images.as_slice() else {
-            return Err(Error::invalid(format!("{image_name} has {} images, not one", images.len()))
-                .with_hint("save one image alone: `docker save IMAGE -o FILE`"));
+            return Err(Error::invalid(format!(
+                "{image_name} has {} images, but must have one",
+                images.len()
+            ))
+            .with_hint("save one image alone: `docker save IMAGE -o image.tar`"));
         };
         oci::check_layer_count(saved_image.layers.len(), image_name)?;
         saved_image.layers.iter().map(|path| open(path, None)).collect::<Result<_>>()?

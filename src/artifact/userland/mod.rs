@@ -220,7 +220,7 @@ fn scan(path: &Path, source_name: &str) -> Result<FileContent> {
     let content = content.map_err(|error| match error {
         ArchiveError::NotAnArchive(_) => {
             Error::invalid(format!("{source_name} cannot be unpacked")).with_source(error).with_hint(
-                "check the path or URL: a userland is a tar archive, an image of a disk, a stemcell or a \
+                "check the path or URL: a userland is a tar archive, an OCI image, a disk, a stemcell or a \
                  directory",
             )
         }
@@ -242,7 +242,9 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
     let (content, tree) = (work.join("content"), work.join("tree"));
     let tree = if disk_image::is_disk(&read_head(image).map_err(read_error)?) {
-        unpack_disk(image, source_name, &tree, stage)?;
+        // The operator knows a file in `work` by its name in the stemcell.
+        let name = image.file_name().filter(|_| image.starts_with(work)).map_or(image, Path::new);
+        unpack_disk(image, source_name, name, &tree, stage)?;
         tree
     } else {
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
@@ -251,7 +253,8 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
             image::unpack(layers, work, &tree, source_name)?;
             tree
         } else if let Some(disk) = find_disk(&content).map_err(read_error)? {
-            unpack_disk(&disk, source_name, &tree, stage)?;
+            let name = disk.file_name().map_or(disk.as_path(), Path::new);
+            unpack_disk(&disk, source_name, name, &tree, stage)?;
             tree
         } else {
             content
@@ -276,9 +279,10 @@ fn options() -> UnpackOptions<'static> {
     }
 }
 
-fn unpack_disk(disk: &Path, source_name: &str, tree: &Path, stage: &Stage) -> Result<()> {
+/// Unpacks the disk `disk`, whose name is `name` for the operator.
+fn unpack_disk(disk: &Path, source_name: &str, name: &Path, tree: &Path, stage: &Stage) -> Result<()> {
     let file = File::open(disk).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
-    disk_image::unpack(file, source_name, tree, &options(), &mut |bytes| {
+    disk_image::unpack(file, source_name, name, tree, &options(), &mut |bytes| {
         stage.progress(bytes, None, Unit::Bytes)
     })
 }
@@ -318,8 +322,8 @@ fn root_problem(exists: impl Fn(&str) -> bool) -> &'static str {
 
 fn not_a_root_error(source_name: &str, problem: &str) -> Error {
     Error::invalid(format!("{source_name} has no root file system: {problem}")).with_hint(
-        "give a directory, a tarball of a root file system, an OCI image, a disk with ext4, or a \
-         stemcell for warden or OpenStack",
+        "name a directory, a tarball of a root file system, an OCI image, a disk with ext4, or a stemcell \
+         for warden or OpenStack",
     )
 }
 

@@ -93,7 +93,7 @@ fn downloads_of_a_bundle_need_no_key() {
     assert!(export.stdout.starts_with("2 downloads and 0 compiled packages exported, "), "{export:?}");
     // It is a file like any other, and is not overwritten.
     let failed_run = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).exits_with(3);
-    assert!(failed_run.stderr.contains("'bundle.tgz' exists already"), "{}", failed_run.stderr);
+    assert!(failed_run.stderr.contains("'bundle.tgz' already exists"), "{}", failed_run.stderr);
     drop(server);
 
     let import = world.run(["cache", "import", "bundle.tgz", "--cache-dir", "b"]).success();

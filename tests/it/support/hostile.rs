@@ -288,7 +288,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     rejected_cases(vec![
         ("empty file", Vec::new(), "empty"),
         ("empty gzip", gzip(b""), "empty"),
-        ("a text", b"<html>404 not found</html>".repeat(40), "not a tar archive"),
+        ("a text", b"<html>404 not found</html>".repeat(40), "nor a tar archive"),
         ("a short text", b"not found".to_vec(), "not a gzip file"),
         ("zip", b"PK\x03\x04aaaaaaaaaaaaaa".to_vec(), "zip"),
         ("xz", b"\xfd7zXZ\0aaaaaaaaaaaa".to_vec(), "xz"),
@@ -307,7 +307,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
         (
             "first header changed",
             with_changed_byte(2),
-            if header_start == 0 { "not a tar archive" } else { "" },
+            if header_start == 0 { "nor a tar archive" } else { "" },
         ),
         ("later header changed", with_changed_byte(header_start + 512 + 3072 + 1), "checksum"),
         ("data after the end of the tar", after(&plain, &b"garbage".repeat(100)), "after its end"),
