@@ -1,9 +1,12 @@
 //! The errors of exchanges with Ironic and Keystone, and the hints that go with them.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::version::Microversion;
 use base::Error;
+use base::text::shell_word;
 
 /// A failed exchange with Ironic, or with the Keystone in front of it.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +78,7 @@ pub enum IronicError {
         address: String,
     },
     /// The server answered with an error status.
-    #[error("{request} was refused ({status}): {reason}")]
+    #[error("{request} {} ({status}): {reason}", if *status < 500 { "was refused" } else { "failed" })]
     Refused {
         /// Method and path.
         request: String,
@@ -177,10 +180,29 @@ impl IronicError {
     }
 
     /// Returns advice for the operator, if there is any.
-    fn hint(&self) -> Option<&'static str> {
-        Some(match self {
-            IronicError::Unreachable { .. } => {
-                "check the endpoint, that Ironic runs there, and that no firewall is in between"
+    fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            IronicError::Unreachable { address, .. } => {
+                return Some(
+                    format!(
+                        "check the endpoint, that Ironic runs there, and that no firewall is in between: \
+                         `curl -i {}`",
+                        shell_word(address)
+                    )
+                    .into(),
+                );
+            }
+            IronicError::Node { node, .. } => {
+                return Some(
+                    format!(
+                        "to see its state and last error: `monopile baremetal node show {}`",
+                        shell_word(node)
+                    )
+                    .into(),
+                );
+            }
+            IronicError::Refused { request, reason, .. } => {
+                return self.refusal().and_then(|refusal| self.refusal_hint(refusal, request, reason));
             }
             IronicError::Untrusted { .. } => {
                 "pass the CA that signed the server's certificate (`--os-cacert`, `cacert`); the certificate \
@@ -205,47 +227,82 @@ impl IronicError {
                     that client and server support"
             }
             IronicError::BadValue { .. } => "pass the value itself, in one line",
-            IronicError::Node { .. } => "`monopile baremetal node show` shows its state and last error",
-            IronicError::Protocol { .. } => return None,
-            IronicError::Refused { .. } => match self.refusal()? {
-                Refusal::NotFound => {
-                    "see what exists: `monopile baremetal node list`, `monopile baremetal volume target \
-                     list` or `monopile baremetal volume connector list`"
-                }
-                Refusal::Locked => {
-                    "another request or a deployment is working on the node; try again when it is done"
-                }
-                Refusal::NotPoweredOff => {
-                    "power the node off first, with `monopile baremetal node power off NODE` or the option \
-                        --power-off: connectors and targets can be changed only then (a new node's power \
-                        state is unknown until it was powered off once)"
-                }
-                Refusal::WrongState => {
-                    "`monopile baremetal node show NODE` shows the state; from enrolment to a machine that \
-                        can be deployed: `node manage`, then `node provide`"
-                }
-                Refusal::ConnectorExists => {
-                    "an id may exist only once among all nodes: `monopile baremetal volume connector list \
-                        --long` shows its node; delete that connector or correct the id"
-                }
-                Refusal::BootIndexTaken => {
-                    "choose the next free boot index; `monopile baremetal volume target list --node NODE` \
-                        shows those in use"
-                }
-                Refusal::UuidTaken => "leave `--uuid` out to let Ironic choose one",
-                Refusal::NoSuchNode => "`monopile baremetal node list` shows the nodes that exist",
-                Refusal::NoSuchKey => "`show` of the same connector or target lists the keys it has",
-                Refusal::Forbidden => {
-                    "the user has no role for this request in the chosen project or system scope; Ironic's \
-                        log names the rule"
-                }
-                Refusal::Other if self.is_transient() => {
-                    "Ironic, or a proxy in front of it, failed; its log says why. Try again later"
-                }
-                Refusal::Other => return None,
-            },
+            IronicError::Protocol { .. } => {
+                "check the endpoint (`--os-endpoint`, `endpoint`): a proxy may have answered in \
+                 the place of Ironic"
+            }
+        };
+        Some(hint.into())
+    }
+
+    /// Returns advice after a refusal of `request`, with the commands that help.
+    fn refusal_hint(&self, refusal: Refusal, request: &str, reason: &str) -> Option<Cow<'static, str>> {
+        let (noun, object) = requested_object(request).unwrap_or(("node", "NODE"));
+        let node = if noun == "node" { object } else { node_in(reason).unwrap_or("NODE") };
+        let (object, node) = (shell_word(object), shell_word(node));
+        Some(match refusal {
+            Refusal::NotFound => format!("see what exists: `monopile baremetal {noun} list`").into(),
+            Refusal::Locked => {
+                "another request or a deployment is using the node: run the same command again \
+                 when it has ended"
+                    .into()
+            }
+            Refusal::NotPoweredOff => format!(
+                "power the node off first, because connectors and targets cannot be changed before: \
+                 `monopile baremetal node power off {node}`, or the option --power-off"
+            )
+            .into(),
+            Refusal::WrongState => format!(
+                "to see its state: `monopile baremetal node show {node}`. A new node can be deployed after \
+                 `monopile baremetal node manage {node}` and `monopile baremetal node provide {node}`"
+            )
+            .into(),
+            Refusal::ConnectorExists => {
+                "no other node may have the same connector: find it with `monopile baremetal volume \
+                 connector list --long`, and delete it, or correct the --connector-id"
+                    .into()
+            }
+            Refusal::BootIndexTaken => format!(
+                "choose a free boot index; to see those in use: `monopile baremetal volume target list \
+                 --node {node}`"
+            )
+            .into(),
+            Refusal::UuidTaken => "leave out --uuid: Ironic then chooses one".into(),
+            Refusal::NoSuchNode => "to see the nodes: `monopile baremetal node list`".into(),
+            Refusal::NoSuchKey => {
+                format!("to see the keys that exist: `monopile baremetal {noun} show {object}`").into()
+            }
+            Refusal::Forbidden => {
+                "give the user a role for this request in the project or system scope; Ironic's log names \
+                 the rule"
+                    .into()
+            }
+            Refusal::Other if self.is_transient() => {
+                "see the log of Ironic or of the proxy in front of it, then run the same command again".into()
+            }
+            Refusal::Other => return None,
         })
     }
+}
+
+/// Returns the words by which `monopile baremetal` names the type of an object in a request, and the object.
+fn requested_object(request: &str) -> Option<(&'static str, &str)> {
+    let (_, path) = request.split_once("/v1/")?;
+    let (noun, rest) = [
+        ("node", "nodes"),
+        ("port", "ports"),
+        ("volume connector", "volume/connectors"),
+        ("volume target", "volume/targets"),
+    ]
+    .into_iter()
+    .find_map(|(noun, collection)| Some((noun, path.strip_prefix(collection)?)))?;
+    let object = rest.trim_start_matches('/').split('/').next().unwrap_or_default();
+    Some((noun, if object.is_empty() { "NAME" } else { object }))
+}
+
+/// Returns the node in a reason of Ironic: `… can not be performed on node "NODE" while …`.
+fn node_in(reason: &str) -> Option<&str> {
+    reason.split_once("on node \"")?.1.split_once('"').map(|(node, _)| node)
 }
 
 impl From<IronicError> for Error {
@@ -310,6 +367,22 @@ mod tests {
         {
             assert_eq!(reason(nothing), "the server gives no reason");
         }
+    }
+
+    #[test]
+    fn hints_name_the_object_of_the_request() {
+        let hint = |request: &str, status, reason: &str| {
+            let (request, reason) = (request.to_owned(), reason.to_owned());
+            IronicError::Refused { request, status, reason }.hint().unwrap().into_owned()
+        };
+        let not_found = hint("GET /v1/volume/targets/7", 404, "no");
+        assert_eq!(not_found, "see what exists: `monopile baremetal volume target list`");
+        let busy = "The requested action \"volume target update\" can not be performed on node \"n1\" while";
+        let hint_of_busy_node = hint("PATCH /v1/volume/targets/7", 400, busy);
+        assert!(hint_of_busy_node.contains("`monopile baremetal node power off n1`"), "{hint_of_busy_node}");
+        let wrong_state = "The requested action \"active\" can not be performed on node \"n1\" while";
+        let hint_of_node = hint("PUT /v1/nodes/metal/states/provision", 400, wrong_state);
+        assert!(hint_of_node.contains("`monopile baremetal node show metal`"), "{hint_of_node}");
     }
 
     #[test]

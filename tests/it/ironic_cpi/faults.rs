@@ -275,7 +275,7 @@ fn outage_of_ironic_is_awaited_and_leftovers_are_found() {
         error["message"].as_str().unwrap().to_owned()
     };
     let message = fails_for(Some(4), 120);
-    assert!(message.contains("POST /v1/volume/targets was refused (500)"), "{message}");
+    assert!(message.contains("POST /v1/volume/targets failed (500)"), "{message}");
     assert!(!message.contains("cleaning up failed"), "{message}");
     metal.assert_clean(node, &[&stemcell_volume]);
 
