@@ -4,7 +4,7 @@ use base::{Error, Result};
 
 fn unavailable(subject: &str, reason: &str) -> Result<()> {
     Err(Error::failure(format!("{subject} runs only on Linux: {reason}"))
-        .with_hint("run monopile on Linux, or use the CPI of a cloud (cloud_provider.template)"))
+        .with_hint("run monopile on Linux, or use the CPI of an IaaS (`cloud_provider.template`)"))
 }
 
 /// The agent needs private mounts and `/proc`.

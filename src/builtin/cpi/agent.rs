@@ -48,7 +48,7 @@ impl AgentConfig {
         });
         match settings {
             Value::Object(settings) => Ok(settings),
-            _ => Err(CpiFailure::cloud("the agent's settings are not a hash")),
+            _ => Err(CpiFailure::cloud("the agent's settings are not an object")),
         }
     }
 }
@@ -64,7 +64,7 @@ fn env_with_certificate(mut env: JsonObject, cert: Option<&JsonObject>) -> CpiRe
         }
         let Value::Object(subsection) = subsection else {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: '{key}' in the environment must be a hash"
+                "create_vm: '{key}' in the environment must be an object"
             )));
         };
         section = subsection;

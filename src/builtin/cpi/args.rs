@@ -25,7 +25,7 @@ impl<'a> Arguments<'a> {
                 if minimum == maximum { format!("{minimum}") } else { format!("{minimum} to {maximum}") };
             let count = values.len();
             return Err(CpiFailure::invalid_call(format!(
-                "{method} takes {expected_count} argument{}, {count} given",
+                "{method} takes {expected_count} argument{}, not {count}",
                 if expected_count == "1" { "" } else { "s" }
             ))
             .before_any_effect());
@@ -44,7 +44,7 @@ impl<'a> Arguments<'a> {
         let value_type = type_name(value);
         let (method, position) = (self.method, self.position);
         CpiFailure::invalid_call(format!(
-            "{method}: argument {position} ({name}) must be {expected}, {value_type} given"
+            "{method}: argument {position} ({name}) must be {expected}, not {value_type}"
         ))
         .before_any_effect()
     }
@@ -53,7 +53,7 @@ impl<'a> Arguments<'a> {
     pub(crate) fn take_string(&mut self, name: &str) -> CpiResult<String> {
         match self.take_next() {
             Value::String(text) if !text.is_empty() => Ok(text),
-            other => Err(self.mismatch_error(name, "a string that is not empty", &other)),
+            other => Err(self.mismatch_error(name, "a non-empty string", &other)),
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Arguments<'a> {
         match self.take_next() {
             Value::Object(hash) => Ok(hash),
             Value::Null => Ok(JsonObject::new()),
-            other => Err(self.mismatch_error(name, "a hash", &other)),
+            other => Err(self.mismatch_error(name, "an object", &other)),
         }
     }
 
@@ -83,10 +83,10 @@ impl<'a> Arguments<'a> {
                 let texts = values.iter().map(|value| value.as_str().map(str::to_owned)).collect();
                 match texts {
                     Some(texts) => Ok(texts),
-                    None => Err(self.mismatch_error(name, "an array of strings", &Value::Array(values))),
+                    None => Err(self.mismatch_error(name, "a list of strings", &Value::Array(values))),
                 }
             }
-            other => Err(self.mismatch_error(name, "an array of strings", &other)),
+            other => Err(self.mismatch_error(name, "a list of strings", &other)),
         }
     }
 }
@@ -99,8 +99,8 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
         Value::Number(_) => "a number",
         Value::String(text) if text.is_empty() => "an empty string",
         Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "a hash",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 
@@ -119,13 +119,10 @@ mod tests {
         let error = Arguments::new("delete_vm", vec![], 1, 1).err().unwrap();
         assert_eq!(
             (error.kind, error.message.as_str()),
-            (FailureKind::InvalidCall, "delete_vm takes 1 argument, 0 given")
+            (FailureKind::InvalidCall, "delete_vm takes 1 argument, not 0")
         );
         let error = arguments(&[json!(7)]).take_string("vm_cid").unwrap_err();
-        assert_eq!(
-            error.message,
-            "m: argument 1 (vm_cid) must be a string that is not empty, a number given"
-        );
+        assert_eq!(error.message, "m: argument 1 (vm_cid) must be a non-empty string, not a number");
         for bad in [json!(0), json!(-1), json!(1.5), json!("1"), json!(null)] {
             assert!(arguments(&[bad]).take_size("size").is_err());
         }

@@ -68,19 +68,23 @@ impl Cloud {
                 }
             }
         };
-        open()
-            .map_err(|error| CpiFailure::io(format_args!("opening the cloud in '{}'", root.display()), error))
+        open().map_err(|error| {
+            CpiFailure::io(format_args!("opening the CPI's root '{}'", root.display()), error)
+        })
     }
 
     /// Opens the cloud, and creates it if it does not exist.
     pub(crate) fn open_or_create(root: &Path, prepare_removal: PrepareRemoval) -> CpiResult<Cloud> {
         loop {
             create_private_directory(root).map_err(|error| {
-                CpiFailure::io(format_args!("creating the cloud in '{}'", root.display()), error)
+                CpiFailure::io(format_args!("creating the CPI's root '{}'", root.display()), error)
             })?;
             if let Some(cloud) = Cloud::open(root, prepare_removal)? {
                 cloud.ensure_id().map_err(|error| {
-                    CpiFailure::io(format_args!("writing the id of '{}'", root.display()), error)
+                    CpiFailure::io(
+                        format_args!("writing the ID of the CPI's root '{}'", root.display()),
+                        error,
+                    )
                 })?;
                 return Ok(cloud);
             }

@@ -39,7 +39,7 @@ pub(crate) fn stemcell_formats(
     match context.get("stemcell_formats").or(properties.get("stemcell_formats")) {
         None => Ok(all_formats.iter().map(|format| (*format).to_owned()).collect()),
         Some(formats) => serde_json::from_value(formats.clone())
-            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be an array of strings")),
+            .map_err(|_| CpiFailure::cloud("the CPI's stemcell_formats must be a list of strings")),
     }
 }
 

@@ -51,7 +51,8 @@ pub(crate) struct CpiFailure {
 impl CpiFailure {
     /// Creates an error of this type.
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        CpiFailure { kind, message: message.into(), ok_to_retry: false, made_nothing: false }
+        let message = without_error_numbers(message.into());
+        CpiFailure { kind, message, ok_to_retry: false, made_nothing: false }
     }
 
     /// States that the call made nothing. Only for failures of checks that come before the first effect.
@@ -76,8 +77,35 @@ impl CpiFailure {
     }
 }
 
+/// Removes the numbers that the standard library adds to errors of the system: ` (os error 2)`.
+fn without_error_numbers(mut message: String) -> String {
+    const START: &str = " (os error ";
+    while let Some(start) = message.find(START) {
+        let number_bytes = message[start + START.len()..].find(')');
+        let end = number_bytes.map_or(message.len(), |count| start + START.len() + count + 1);
+        message.replace_range(start..end, "");
+    }
+    message
+}
+
 impl fmt::Display for CpiFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_no_error_numbers() {
+        let missing = || std::io::Error::from_raw_os_error(2);
+        let failure = CpiFailure::io("reading 'a'", missing());
+        assert_eq!(failure.message, "reading 'a' failed: No such file or directory");
+        let failure =
+            CpiFailure::cloud(format!("'a' cannot be used: {}; try 'b' ({})", missing(), missing()));
+        let expected = "'a' cannot be used: No such file or directory; try 'b' (No such file or directory)";
+        assert_eq!(failure.message, expected);
     }
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use super::agent::AgentConfig;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
-use net::listener::{self, OTHER_ADDRESS_HINT};
+use net::listener::{self, Listener, OTHER_ADDRESS_HINT};
 
 impl AgentConfig {
     /// Returns the addresses on which the agent will listen: those of the host in the URL.
@@ -36,13 +36,7 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let owner = listener::find(&address.ip().to_string(), address.port());
-                let owner =
-                    owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
-                return Err(creation_error(format!(
-                    "the agent's port is in use: {owner} listens on {address}. Stop it, or \
-                     {OTHER_ADDRESS_HINT}"
-                )));
+                return Err(creation_error(format!("the agent's port is in use: {}", occupant(address))));
             }
             Err(error) if Some(address) == addresses.last() => {
                 return Err(creation_error(format!("the agent cannot listen on {address}: {error}")));
@@ -51,6 +45,22 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
         }
     }
     Ok(())
+}
+
+/// Describes the process that listens on an address of this machine, and what helps.
+pub(crate) fn occupant(address: &SocketAddr) -> String {
+    let listener = listener::find(&address.ip().to_string(), address.port());
+    let step = match &listener {
+        Some(Listener::Process { name, .. }) if name == "bosh-agent" => {
+            "If it is the agent of an environment that is not needed, delete that environment \
+             (`monopile delete-env`). Otherwise"
+                .to_owned()
+        }
+        Some(Listener::Process { pid, .. }) => format!("If it is not needed: `kill {pid}`. Otherwise"),
+        Some(Listener::ProcessOfUser(_)) | None => "Stop it, or".to_owned(),
+    };
+    let owner = listener.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
+    format!("{owner} listens on {address}. {step} {OTHER_ADDRESS_HINT}")
 }
 
 fn creation_error(message: String) -> CpiFailure {
@@ -85,5 +95,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = check_can_listen(&[listener.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
+        let step = format!("`kill {}`", std::process::id());
+        assert!(error.message.contains(&step), "{}", error.message);
     }
 }

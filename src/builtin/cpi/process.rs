@@ -89,7 +89,7 @@ impl ProcessIdentity {
             // time.
             if !wait_for_end(&pidfd, Duration::from_secs(60))? {
                 let pid = self.pid;
-                return Err(io::Error::other(format!("process {pid} still runs 60 s after SIGKILL")));
+                return Err(io::Error::other(format!("process {pid} is still running 60 s after SIGKILL")));
             }
         }
         Ok(())

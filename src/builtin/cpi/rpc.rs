@@ -37,7 +37,7 @@ impl Request {
             Value::Null => JsonObject::new(),
             other => {
                 return Err(CpiFailure::invalid_call(format!(
-                    "'context' must be a hash, {} given",
+                    "'context' must be an object, not {}",
                     type_name(&other)
                 )));
             }
@@ -47,7 +47,7 @@ impl Request {
             Value::Null => Vec::new(),
             other => {
                 return Err(CpiFailure::invalid_call(format!(
-                    "'arguments' must be an array, {} given",
+                    "'arguments' must be a list, not {}",
                     type_name(&other)
                 )));
             }
@@ -123,7 +123,7 @@ fn read(request: impl Read) -> CpiResult<Request> {
     })?;
     if !value.is_object() {
         return Err(CpiFailure::invalid_call(format!(
-            "the request must be a hash, {} given",
+            "the request must be an object, not {}",
             type_name(&value)
         )));
     }
@@ -154,7 +154,7 @@ fn is_v2(requested_version: &Value, context: &JsonObject) -> CpiResult<bool> {
     let version = |value: &Value, name: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {
-            CpiFailure::invalid_call(format!("{name} must be a whole number, {} given", type_name(value)))
+            CpiFailure::invalid_call(format!("{name} must be a whole number, not {}", type_name(value)))
         }),
     };
     let requested_version = version(requested_version, "'api_version'")?.unwrap_or(1);

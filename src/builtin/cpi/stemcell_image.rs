@@ -83,7 +83,7 @@ impl DiskImage {
         let head = read_head(&path).map_err(|error| CpiFailure::io("reading the stemcell's image", error))?;
         if head.is_empty() {
             return Err(CpiFailure::cloud(
-                "the stemcell's image is empty: it is a light stemcell of a cloud, or a download that is not \
+                "the stemcell's image is empty: it is a light stemcell of an IaaS, or a download that is not \
                  complete; use the full stemcell",
             ));
         }

@@ -37,14 +37,14 @@ pub(super) fn claim(
     let traits = match properties.get("traits") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(traits)) if traits.iter().all(Value::is_string) => traits.clone(),
-        Some(_) => return Err(property_error("'traits' must be an array of strings")),
+        Some(_) => return Err(property_error("'traits' must be a list of strings")),
     };
     let capabilities = match properties.get("capabilities") {
         None | Some(Value::Null) => JsonObject::new(),
         Some(Value::Object(capabilities)) if capabilities.values().all(Value::is_string) => {
             capabilities.clone()
         }
-        Some(_) => return Err(property_error("'capabilities' must be a hash of strings")),
+        Some(_) => return Err(property_error("'capabilities' must be an object of strings")),
     };
     let filter = ListOptions {
         filters: vec![("resource_class", class.to_owned()), ("provision_state", "available".to_owned())],

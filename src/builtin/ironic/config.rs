@@ -68,11 +68,11 @@ impl Config {
         // serde's message may quote a value, and some values are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
-                "the CPI's configuration '{}' is not valid. It needs: ironic (a hash with endpoint), storage \
-                 (a hash with tool: tgt and directory, portals; or tool: lvm+targetcli and volume_group, \
-                 thin_pool, portals; or tool: command and program). Optional: agent.mbus (a URL), agent.cert \
-                 (a hash), ntp (an array of strings), deploy_timeout, power_timeout and outage_timeout \
-                 (seconds)",
+                "the CPI's configuration '{}' is not valid. It needs: ironic (an object with endpoint), \
+                 storage (an object with tool: tgt and directory, portals; or tool: lvm+targetcli and \
+                 volume_group, thin_pool, portals; or tool: command and program). Optional: agent.mbus (a \
+                 URL), agent.cert (an object), ntp (a list of strings), deploy_timeout, power_timeout and \
+                 outage_timeout (seconds)",
                 file.display()
             ))
         })

@@ -195,7 +195,7 @@ fn add_mac_addresses(call: &IronicCall, node: &str, mut networks: JsonObject) ->
     let mut addresses = ports.iter().map(|port| text(port, "address").to_owned());
     for (name, network) in &mut networks {
         let Value::Object(network) = network else {
-            return Err(CpiFailure::invalid_call(format!("create_vm: network '{name}' must be a hash")));
+            return Err(CpiFailure::invalid_call(format!("create_vm: network '{name}' must be an object")));
         };
         let is_card = network.get("type").and_then(Value::as_str) != Some("vip");
         if is_card

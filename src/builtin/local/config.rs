@@ -67,7 +67,7 @@ impl Config {
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
-                 URL), agent.cert (a hash), ntp (an array of strings), registry (host, port, username, \
+                 URL), agent.cert (an object), ntp (a list of strings), registry (host, port, username, \
                  password)",
                 file.display()
             ))

@@ -141,7 +141,7 @@ pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
 pub(super) fn return_disk(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<()> {
     let lock = cloud.lock(cid)?.ok_or_else(|| {
         CpiFailure::cloud(format!(
-            "'{}' has the data of a disk that does not exist in this cloud: move it away, then try again",
+            "'{}' has the data of a disk that does not exist: move it away, then run the same command again",
             device.display()
         ))
     })?;
@@ -170,7 +170,7 @@ pub(super) fn vm_of_disk(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
         Some(DiskData::Detached) => Ok(None),
         Some(DiskData::Attached(vm)) => Ok(Some(vm)),
         None => Err(CpiFailure::cloud(format!(
-            "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM; see what can be done: \
+            "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM. To see what can be done: \
              `monopile cloud-check MANIFEST`",
             cloud.path(cid).join(DATA).display()
         ))),

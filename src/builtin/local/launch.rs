@@ -118,8 +118,8 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
                 let directory = vm_directory.display();
                 let timeout = BOOT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{directory}' still runs after {timeout} s: end it, then try \
-                     again (`fuser -v {}` shows it)",
+                    "a process of the VM in '{directory}' is still running after {timeout} s: end it, then \
+                     try again (`fuser -v {}` shows it)",
                     path.display()
                 )));
             }

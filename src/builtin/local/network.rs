@@ -19,7 +19,7 @@ pub(super) fn namespace(cloud_properties: &JsonObject) -> CpiResult<Option<PathB
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
         Some(other) => Err(CpiFailure::invalid_call(format!(
-            "create_vm: cloud property {PROPERTY} must be an absolute path, {} given",
+            "create_vm: cloud property {PROPERTY} must be an absolute path, not {}",
             type_name(other)
         ))),
     }

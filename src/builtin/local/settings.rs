@@ -129,7 +129,7 @@ fn persistent_disks(settings: &mut JsonObject) -> CpiResult<&mut JsonObject> {
             *subsection = json!({});
         }
         let Value::Object(subsection) = subsection else {
-            return Err(CpiFailure::cloud(format!("'{key}' in a VM's settings must be a hash")));
+            return Err(CpiFailure::cloud(format!("'{key}' in a VM's settings must be an object")));
         };
         section = subsection;
     }

@@ -275,7 +275,7 @@ fn assign_addresses(mut networks: JsonObject) -> CpiResult<JsonObject> {
         let actual = type_name(network);
         let Value::Object(network) = network else {
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: network '{name}' must be a hash, {actual} given"
+                "create_vm: network '{name}' must be an object, not {actual}"
             )));
         };
         let kind = match network.get("type") {

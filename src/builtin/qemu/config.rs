@@ -99,9 +99,9 @@ impl Config {
         let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
-                 URL), agent.cert (a hash), ntp (an array of strings), accelerator (auto, kvm or tcg), \
+                 URL), agent.cert (an object), ntp (a list of strings), accelerator (auto, kvm or tcg), \
                  restrict (true or false), guest_timeout (seconds), program_directory (a path), kernel (a \
-                 path), initrd (a path), kernel_arguments (a string or an array of strings)",
+                 path), initrd (a path), kernel_arguments (a string or a list of strings)",
                 file.display()
             ))
         })?;

@@ -56,8 +56,8 @@ impl KernelFiles {
         // A file that is too short has no signature.
         if kernel.read_exact_at(&mut bytes, offset).is_err() || bytes != signature {
             return Err(CpiFailure::cloud(format!(
-                "the CPI's kernel '{}' is no Linux kernel for x86: it lacks the signature HdrS of a bzImage. \
-                 Set `kernel` to a file as distributions install it (/boot/vmlinuz-…)",
+                "the CPI's kernel '{}' is not a Linux kernel for x86: it lacks the signature HdrS of a \
+                 bzImage. Set `kernel` to a file as distributions install it (/boot/vmlinuz-…)",
                 path.display()
             )));
         }
@@ -84,8 +84,8 @@ fn open(key: &str, path: &Path, limit: u64) -> CpiResult<File> {
     let metadata = file.metadata().map_err(read_error)?;
     if !metadata.is_file() || metadata.len() > limit {
         return Err(CpiFailure::cloud(format!(
-            "the CPI's {key} '{}' is no regular file of at most {} MiB: set `{key}` to the path of another \
-             file",
+            "the CPI's {key} '{}' is not a regular file of at most {} MiB: set `{key}` to the path of \
+             another file",
             path.display(),
             limit >> 20
         )));

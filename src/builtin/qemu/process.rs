@@ -198,7 +198,7 @@ fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
             Err(fs::TryLockError::WouldBlock) => {
                 let timeout = EXIT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
-                    "a process of the VM in '{}' still runs after {timeout} s: end it, then try again \
+                    "a process of the VM in '{}' is still running after {timeout} s: end it, then try again \
                      (`fuser -v {}` shows it)",
                     directory.display(),
                     path.display()

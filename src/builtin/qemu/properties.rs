@@ -142,7 +142,7 @@ fn whole_number(properties: &JsonObject, key: &str, maximum: u64) -> CpiResult<O
 /// Returns the size of a disk, which is a hash.
 fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
     let Value::Object(disk) = disk else {
-        return Err(type_error(key, "a hash with a size in MiB", disk));
+        return Err(type_error(key, "an object with a size in MiB", disk));
     };
     check_keys("create_vm", &format!("key of '{key}'"), disk, &["size"])?;
     whole_number(disk, "size", MAX_DISK_MIB)?.ok_or_else(|| {
@@ -155,7 +155,7 @@ fn parse_extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
     let disks = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(disks) => disks,
-        other => return Err(type_error("extra_disks", "a list of hashes with a size in MiB", other)),
+        other => return Err(type_error("extra_disks", "a list of objects with a size in MiB", other)),
     };
     if disks.len() > MAX_EXTRA_DISKS {
         return Err(CpiFailure::invalid_call(format!(
@@ -169,12 +169,12 @@ fn parse_extra_disks(value: &Value) -> CpiResult<Vec<u64>> {
 
 fn type_error(key: &str, expected: &str, value: &Value) -> CpiFailure {
     let actual = type_name(value);
-    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, {actual} given"))
+    CpiFailure::invalid_call(format!("create_vm: cloud property '{key}' must be {expected}, not {actual}"))
 }
 
 /// Parses `ports`: a hash from names to a port, or to the ports of host and guest.
 fn parse_ports(value: &Value) -> CpiResult<Vec<Port>> {
-    const FORM: &str = "a hash of names to a port, or to {host: PORT, guest: PORT}";
+    const FORM: &str = "an object whose values are ports, or {host: PORT, guest: PORT}";
     let hash = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Object(hash) => hash,
@@ -244,19 +244,19 @@ mod tests {
         for (bad_properties, part) in [
             (json!({"cpus": 2}), "did you mean 'cpu'?"),
             (json!({"instance_type": "m3"}), "knows cpu, ram"),
-            (json!({"ram": "1024"}), "'ram' must be a whole number above 0, a string given"),
+            (json!({"ram": "1024"}), "'ram' must be a whole number above 0, not a string"),
             (json!({"ram": 4}), "is in MiB"),
             (json!({"ram": 1_u64 << 40}), "at most"),
-            (json!({"ephemeral_disk": 5}), "a hash with a size"),
+            (json!({"ephemeral_disk": 5}), "an object with a size"),
             (json!({"ephemeral_disk": {}}), "needs a size"),
             (json!({"extra_disk": []}), "did you mean 'extra_disks'?"),
-            (json!({"extra_disks": {"size": 5}}), "must be a list of hashes"),
-            (json!({"extra_disks": [{"size": 5}, 6]}), "'extra_disks.1' must be a hash with a size"),
+            (json!({"extra_disks": {"size": 5}}), "must be a list of objects"),
+            (json!({"extra_disks": [{"size": 5}, 6]}), "'extra_disks.1' must be an object with a size"),
             (json!({"extra_disks": [{"sise": 5}]}), "did you mean 'size'?"),
             (json!({"extra_disks": [{"size": 0}]}), "'size' must be a whole number above 0"),
             (json!({"extra_disks": [{"size": 1_u64 << 40}]}), "at most"),
             (json!({"extra_disks": vec![json!({"size": 1}); 9]}), "has 9 disks, and a VM can have 8"),
-            (json!({"ports": [22]}), "a hash of names"),
+            (json!({"ports": [22]}), "an object whose values are ports"),
             (json!({"ports": {"a": 0}}), "ports.a"),
             (json!({"ports": {"a": {"host": 1, "gest": 2}}}), "did you mean 'guest'?"),
             (json!({"ports": {"a": 1, "b": {"host": 1, "guest": 2}}}), "twice"),

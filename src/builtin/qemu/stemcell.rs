@@ -103,8 +103,8 @@ fn check(qemu_img: &QemuImg, image: &DiskImage) -> CpiResult<&'static str> {
         "qcow2" => Ok("qcow2"),
         "raw" if image.head.get(SIGNATURE_OFFSET..SECTOR_BYTES) == Some(&SIGNATURE[..]) => Ok("raw"),
         "raw" => Err(CpiFailure::cloud(
-            "the stemcell's image is no image of a disk: it is in no format that qemu-img knows, and its \
-             first sector is no boot sector. Use a stemcell for OpenStack (bosh-openstack-kvm-…)",
+            "the stemcell's image is not the image of a disk: it is in no format that qemu-img knows, and \
+             its first sector is not a boot sector. Use a stemcell for OpenStack (bosh-openstack-kvm-…)",
         )),
         other => Err(CpiFailure::new(
             FailureKind::NotSupported,

@@ -336,7 +336,7 @@ fn wrong_images_are_refused() {
     };
     for (name, content, properties, part) in [
         ("empty", &b""[..], json!({}), "a light stemcell"),
-        ("text", &[b'x'; 4096][..], json!({}), "is no image of a disk"),
+        ("text", &[b'x'; 4096][..], json!({}), "is not the image of a disk"),
         ("arm", &guest()[..], json!({"architecture": "arm64"}), "architecture 'arm64'"),
     ] {
         let error = error_of(name, content, properties);

@@ -172,9 +172,9 @@ fn root_file_systems_that_cannot_boot_are_refused() {
     for (kernel, part) in [
         (json!(null), "set the CPI's property `kernel`"),
         (json!(cloud.world.path("missing")), "reading the CPI's kernel"),
-        (json!(cloud.world.path("")), "is no regular file of at most 256 MiB"),
-        (json!(text), "is no Linux kernel for x86"),
-        (json!(short), "is no Linux kernel for x86"),
+        (json!(cloud.world.path("")), "is not a regular file of at most 256 MiB"),
+        (json!(text), "is not a Linux kernel for x86"),
+        (json!(short), "is not a Linux kernel for x86"),
     ] {
         cloud.set("kernel", kernel);
         let error = error_of(&image);

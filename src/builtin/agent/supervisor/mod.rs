@@ -286,7 +286,7 @@ impl Supervisor {
         while proc::find(process.pid) == Some(process) || exit.get().is_none() {
             if Instant::now() >= deadline {
                 return Err(Error::failure(format!(
-                    "process {} still runs {} s after its stop program was started",
+                    "process {} is still running {} s after its stop program was started",
                     process.pid,
                     program.timeout.as_secs()
                 )));
@@ -390,7 +390,7 @@ fn terminate(process: SupervisedProcess, task: &TaskControl) -> Result<()> {
             kill_time = None;
         }
         if deadline <= Instant::now() {
-            return Err(Error::failure(format!("process {} still runs after SIGKILL", process.pid)));
+            return Err(Error::failure(format!("process {} is still running after SIGKILL", process.pid)));
         }
         task.sleep(BUSY_PAUSE)?;
     }

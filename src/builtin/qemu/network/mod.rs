@@ -115,7 +115,7 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
         let Value::Object(network) = network else {
             let actual = type_name(network);
             return Err(CpiFailure::invalid_call(format!(
-                "create_vm: network '{name}' must be a hash, {actual} given"
+                "create_vm: network '{name}' must be an object, not {actual}"
             )));
         };
         let device = properties::host_device(name, network.get("cloud_properties"))?;
@@ -292,7 +292,7 @@ mod tests {
             (json!({"a": dynamic, "b": dynamic}), "only one can be without a bridge"),
             (json!({"a": {"type": "vip"}}), "needs a network"),
             (json!({"a": {"type": "x"}}), "of type manual"),
-            (json!({"a": 1}), "must be a hash"),
+            (json!({"a": 1}), "must be an object"),
         ] {
             let error = plan_networks(networks.clone(), mbus, &[]).unwrap_err();
             assert!(error.contains(part), "{networks}: {error}");

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::unsupported_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
+use crate::cpi::listen::occupant;
 use crate::qemu::properties::Port;
-use net::listener::{self, OTHER_ADDRESS_HINT};
 
 // The addresses of the network are QEMU's defaults.
 /// The range of the network's addresses.
@@ -111,12 +111,9 @@ impl UserNetwork {
                     "port '{name}' of the VM cannot be forwarded at {host_address}: {error}"
                 )));
             }
-            let owner = listener::find(&host_address.ip().to_string(), host_address.port());
-            let owner =
-                owner.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
             return Err(unsupported_error(format!(
-                "port '{name}' of the VM is in use: {owner} listens on {host_address}. Stop it, or \
-                 {OTHER_ADDRESS_HINT}"
+                "port '{name}' of the VM is in use: {}",
+                occupant(host_address)
             )));
         }
         Ok(())
