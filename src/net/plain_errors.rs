@@ -134,7 +134,10 @@ pub fn io_problem(error: &io::Error) -> String {
         return untrusted_problem(error);
     }
     if let Some(error) = inner_error.and_then(|inner_error| inner_error.downcast_ref::<UnresolvedHost>()) {
-        return format!("the host name does not resolve (DNS): {error}");
+        let problem = error.to_string();
+        // The standard library says twice that the name does not resolve.
+        let problem = problem.strip_prefix("failed to lookup address information: ").unwrap_or(&problem);
+        return format!("the host name does not resolve (DNS): {problem}");
     }
     if let Some(error) = inner_error.and_then(|inner_error| inner_error.downcast_ref::<ureq::Error>()) {
         return http_problem(error);

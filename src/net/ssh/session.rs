@@ -173,14 +173,14 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         Ok(Ok(handle)) => handle,
         Ok(Err(error)) => return Err(handshake_error(ssh_problem(&error))),
         Err(_) => {
-            return Err(handshake_error(format!("no answer within {} seconds", STEP_TIMEOUT.as_secs())));
+            return Err(handshake_error(format!("no answer within {} s", STEP_TIMEOUT.as_secs())));
         }
     };
     match timeout(STEP_TIMEOUT, log_in(&mut handle, server, &address)).await {
         Ok(outcome) => outcome?,
         Err(_) => {
             return Err(handshake_error(format!(
-                "no answer to the login within {} seconds",
+                "no answer to the login within {} s",
                 STEP_TIMEOUT.as_secs()
             )));
         }
