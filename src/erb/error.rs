@@ -113,7 +113,7 @@ pub enum ContextError {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// There is no `ruby` in `PATH`, or it cannot be executed.
-    #[error("cannot run 'ruby' to render templates")]
+    #[error("'ruby' cannot be run to render templates")]
     Missing(#[source] std::io::Error),
     /// A signal with this number interrupted the start.
     #[error("interrupted while Ruby was started")]

@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn failed_start_of_ruby_is_logged_with_its_cause() {
         let missing = StartError::Missing(std::io::ErrorKind::NotFound.into());
-        assert_eq!(message_with_cause(&missing), "cannot run 'ruby' to render templates: entity not found");
+        let message = message_with_cause(&missing);
+        assert_eq!(message, "'ruby' cannot be run to render templates: entity not found");
         assert_eq!(message_with_cause(&StartError::Silent("killed".into())), "Ruby did not start: killed");
     }
 

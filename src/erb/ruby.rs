@@ -168,10 +168,7 @@ impl RubyProcess {
                 Ok(Err(error)) => break format!("the answer of the Ruby process cannot be read: {error}"),
                 Err(RecvTimeoutError::Timeout) if start.elapsed() < ANSWER_TIMEOUT => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    break format!(
-                        "the Ruby process did not answer within {} seconds",
-                        ANSWER_TIMEOUT.as_secs()
-                    );
+                    break format!("the Ruby process did not answer within {} s", ANSWER_TIMEOUT.as_secs());
                 }
             }
         };
@@ -373,6 +370,6 @@ mod tests {
     #[test]
     fn start_fails_without_ruby() {
         let error = RubyRenderer::start(&[("PATH".into(), "/nowhere".into())]).unwrap_err();
-        assert!(error.to_string().contains("cannot run 'ruby'"), "{error}");
+        assert!(error.to_string().contains("'ruby' cannot be run"), "{error}");
     }
 }

@@ -143,7 +143,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     let mut ruby = hello.command("create-env", &["--renderer", "ruby"]);
     hide_ruby(&mut ruby);
     let error = hello.world.finish(ruby).exits_with(1).stderr;
-    assert!(error.contains("cannot run 'ruby' to render templates"), "{error}");
+    assert!(error.contains("'ruby' cannot be run to render templates"), "{error}");
     assert_no_effect(&hello);
 
     let output = render(&hello, &[]).success().stdout;

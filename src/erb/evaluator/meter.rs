@@ -114,7 +114,7 @@ fn check(steps: u64) -> Result<(), Abort> {
             return Err(Abort::Limit(format!("the template ran for more than {limit} steps")));
         }
         if account.start.elapsed() > timeout {
-            let text = format!("the template ran for more than {} seconds", timeout.as_secs_f64());
+            let text = format!("the template ran for more than {} s", timeout.as_secs_f64());
             return Err(Abort::Limit(text));
         }
         NEXT_CHECK.set(steps.saturating_add(CHECK_INTERVAL_STEPS).min(limit));

@@ -4,9 +4,15 @@
 pub(super) fn plain_message(message: &str) -> String {
     match message.strip_prefix("unexpected ") {
         // The code of a tag ends in this token.
-        Some("tSEMI") => "the code before the end of the tag, or before a ';', is not complete".to_owned(),
+        Some("tSEMI") => "the Ruby code in this tag is incomplete".to_owned(),
         Some(token) => format!("unexpected {}", plain_token(token)),
-        None => message.to_owned(),
+        None => match message
+            .strip_prefix("unterminated ")
+            .and_then(|text| text.strip_suffix(" meets end of file"))
+        {
+            Some(construct) => format!("a {construct} is not closed"),
+            None => message.to_owned(),
+        },
     }
 }
 
@@ -74,12 +80,13 @@ mod tests {
     #[test]
     fn tokens_have_plain_names() {
         for (message, plain) in [
-            ("unexpected tSEMI", "the code before the end of the tag, or before a ';', is not complete"),
+            ("unexpected tSEMI", "the Ruby code in this tag is incomplete"),
             ("unexpected tRPAREN", "unexpected ')'"),
             ("unexpected kEND", "unexpected `end`"),
             ("unexpected kRESCUE_MOD", "unexpected `rescue`"),
             ("unexpected tBACK_REF", "unexpected tBACK_REF"),
-            ("unterminated string meets end of file", "unterminated string meets end of file"),
+            ("unterminated string meets end of file", "a string is not closed"),
+            ("invalid symbol", "invalid symbol"),
         ] {
             assert_eq!(plain_message(message), plain);
         }
