@@ -231,9 +231,7 @@ impl<'a> Decoder<'a> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             let problem = format!("the document is nested deeper than {MAX_DEPTH} levels, aliases included");
-            return Err(self
-                .error_at(id, problem)
-                .with_hint("move nested values closer to the top of the document"));
+            return Err(self.error_at(id, problem).with_hint("write the document with fewer levels"));
         }
         Ok(())
     }
@@ -275,7 +273,7 @@ impl<'a> Decoder<'a> {
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
                 return Err(self
                     .error_at(key, format!("a {} cannot be a key", key_node.kind()))
-                    .with_hint("put the key in quotes if it is text"));
+                    .with_hint("put the key in quotes, so that it is a string"));
             }
             let index_key = self.index_key(key, &key_node);
             let value_node = self.decode_node(value)?;
@@ -337,7 +335,7 @@ impl<'a> Decoder<'a> {
                 }),
             _ => Err(self
                 .error_at(id, "'<<' takes a mapping or a list of mappings")
-                .with_hint("give it an alias of a mapping, or put '<<' in quotes if it is a key")),
+                .with_hint("name the alias of a mapping, or put '<<' in quotes if it is a key")),
         }
     }
 

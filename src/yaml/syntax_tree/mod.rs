@@ -356,11 +356,7 @@ impl<'t> Builder<'t> {
             self.open_collections.push(id);
             if self.open_collections.len() > MAX_DEPTH {
                 let problem = format!("the document is nested deeper than {MAX_DEPTH} levels");
-                return Err(ReadFailure::from_problem(
-                    span,
-                    problem,
-                    "move nested values closer to the top of the document",
-                ));
+                return Err(ReadFailure::from_problem(span, problem, "write the document with fewer levels"));
             }
         }
         Ok(())

@@ -95,6 +95,12 @@ fn alias<'t>(text: &'t str, error: &ScanError) -> Option<&'t str> {
     Some(&rest[..end.unwrap_or(rest.len())]).filter(|name| !name.is_empty())
 }
 
+/// Returns true if the ':' of an error follows another one in its line.
+fn follows_key(text: &str, error: &ScanError) -> bool {
+    let before = error.marker().byte_offset().and_then(|offset| text.get(..offset));
+    before.is_some_and(|before| before.rsplit('\n').next().is_some_and(|line| line.contains(": ")))
+}
+
 /// Compares the indentation of the line of an error with those of the lines before it.
 fn indentation_problem(text: &str, error: &ScanError) -> Cow<'static, str> {
     let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
@@ -127,10 +133,12 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             };
             return (problem.into(), Some(QUOTE_HINT));
         }
-        NodeKind::MappingValueNotAllowed => (
-            "there cannot be a ': ' here",
-            "indent the line like the lines around it, or put a value that contains ': ' in quotes",
-        ),
+        NodeKind::MappingValueNotAllowed if follows_key(text, error) => {
+            ("a value without quotes cannot contain ': '", QUOTE_HINT)
+        }
+        NodeKind::MappingValueNotAllowed => {
+            ("this key is indented as if it were part of the value before it", INDENT_HINT)
+        }
         NodeKind::ExpectedBlockMappingKey
         | NodeKind::InvalidIndentation
         | NodeKind::ExpectedBlockSequenceEntry => {
@@ -145,9 +153,8 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             ("a tab cannot indent a line", "indent with spaces")
         }
         NodeKind::TabInPlainScalar | NodeKind::TabAtBlockScalarStart => (
-            "there is a tab in a value without quotes or in its indentation",
-            "indent with spaces, or put the \
-              value in quotes",
+            "there is a tab in a value without quotes, or in its indentation",
+            "indent with spaces, or put the value in quotes",
         ),
         NodeKind::InvalidTrailingSingleQuotedScalar | NodeKind::InvalidTrailingDoubleQuotedScalar => (
             "there is text after the closing quote",
@@ -181,12 +188,15 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET_HINT));
         }
         NodeKind::MismatchedFlowCollectionEnd { open, close } => {
-            return (format!("the bracket '{open}' is closed by '{close}'").into(), None);
+            let problem = format!("the bracket '{open}' is closed by '{close}'");
+            return (problem.into(), Some("close the brackets in the reverse order of their opening"));
         }
         NodeKind::MisplacedFlowCollectionEnd => {
             ("there is a closing bracket without an opening one", QUOTE_HINT)
         }
-        NodeKind::UnsupportedYamlMajorVersion => ("this version of YAML is not supported", "remove the line"),
+        NodeKind::UnsupportedYamlMajorVersion => {
+            ("this version of YAML is not supported", "remove the line that begins with %YAML")
+        }
         other => return (other.to_string().into(), None),
     };
     (problem.into(), Some(hint))

@@ -89,6 +89,8 @@ fn errors_name_position_and_problem() {
         ("a: 1\n c\nb\n", "test.yml:3:1: this line is neither 'key: value' nor part of the value before it"),
         ("a:\n\t- b\n", "test.yml:2:2: a tab cannot indent a line"),
         ("a: @b\n", "test.yml:1:4: a value cannot begin with '@'"),
+        ("a: b: c\n", "test.yml:1:5: a value without quotes cannot contain ': '"),
+        ("a: 1\n  b: 2\n", "test.yml:2:4: this key is indented as if it were part of the value before it"),
         ("a:\n  b: 1\n c: 2\n", "test.yml:3:2: this line is indented by 1 space, but no line before it is"),
         ("a: \"x\" y\n", "test.yml:1:8: there is text after the closing quote"),
         ("a: &b [*b]\n", "test.yml:1:8: this alias is inside the value that it refers to"),
