@@ -289,7 +289,7 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
         ("empty file", Vec::new(), "empty"),
         ("empty gzip", gzip(b""), "empty"),
         ("a text", b"<html>404 not found</html>".repeat(40), "nor a tar archive"),
-        ("a short text", b"not found".to_vec(), "not a gzip file"),
+        ("a short text", b"not found".to_vec(), "neither a gzip file"),
         ("zip", b"PK\x03\x04aaaaaaaaaaaaaa".to_vec(), "zip"),
         ("xz", b"\xfd7zXZ\0aaaaaaaaaaaa".to_vec(), "xz"),
         ("zstd", b"\x28\xb5\x2f\xfdaaaaaaaaaaaa".to_vec(), "zstd"),
