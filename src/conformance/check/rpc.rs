@@ -93,7 +93,9 @@ fn check_unknown_method(run: &mut Run<'_>) {
                 "refused with another type than `Bosh::Clouds::NotImplemented`: {}",
                 error_answer.text()
             )),
-            AnswerBody::Result(result) => fail(format!("answered {result} instead of an error")),
+            AnswerBody::Result(result) => {
+                fail(format!("answered {result} instead of `Bosh::Clouds::NotImplemented`"))
+            }
             AnswerBody::Unusable => fail("no answer"),
         }
     });
