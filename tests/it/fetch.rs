@@ -491,7 +491,7 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     // A broken proxy says nothing about the VM, which therefore is neither replaced nor deleted.
     let port = crate::support::free_port();
     let unreachable_proxy = format!("socks5://me:s3cret-of-a-proxy@127.0.0.1:{port}");
-    let absent_proxy = (unreachable_proxy.as_str(), format!("{port}: Connection refused"));
+    let absent_proxy = (unreachable_proxy.as_str(), format!("{port} cannot be reached: Connection refused"));
     let refusing_proxy = url("wr0ng");
     let refusing_proxy =
         (refusing_proxy.as_str(), format!("{}: it refuses the user and password", socks.port()));

@@ -92,7 +92,7 @@ impl ProxyDialer {
                 let hop = format!("the SOCKS proxy {proxy}");
                 let proxy_error = |error| ProxyFailure::wrap(error, &hop);
                 let mut stream = http_client::dial(&proxy.host, proxy.port, timeout, &is_interrupted)
-                    .map_err(|error| proxy_error(unreachable_error(&error)))?;
+                    .map_err(|error| ProxyFailure::wrap(error, &format!("{hop} cannot be reached")))?;
                 stream.set_timeouts(INTERRUPT_CHECK_INTERVAL, INTERRUPT_CHECK_INTERVAL)?;
                 let mut limited_stream =
                     TimeLimitedStream::new(&mut stream, timeout, &self.0.interrupt_check);
@@ -180,7 +180,7 @@ impl<S: Stream + ?Sized> Write for TimeLimitedStream<'_, S> {
 #[derive(Debug, thiserror::Error)]
 #[error("{hop}: {}", io_problem(problem))]
 pub struct ProxyFailure {
-    /// The kind and address of the proxy, without its credentials.
+    /// The kind and address of the proxy, without its credentials, and what failed if the problem lacks it.
     hop: String,
     problem: io::Error,
 }
@@ -201,11 +201,6 @@ impl ProxyFailure {
     pub fn is_permanent(&self) -> bool {
         self.problem.kind() == io::ErrorKind::PermissionDenied
     }
-}
-
-/// Returns the error of a connection to a proxy, as a sentence about it. Keeps the kind.
-fn unreachable_error(error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("it cannot be reached: {}", io_problem(error)))
 }
 
 /// Adds the name of the hop that failed. Keeps the kind.
@@ -234,7 +229,7 @@ impl Connector<()> for ProxyDialer {
                 let with_proxy = |error| with_hop(error, &format!("the HTTP proxy {proxy}"));
                 let mut stream = self
                     .dial(&proxy.host, proxy.port, timeout)
-                    .map_err(|error| with_proxy(unreachable_error(&error)))?;
+                    .map_err(|error| with_hop(error, &format!("the HTTP proxy {proxy} cannot be reached")))?;
                 let authority = details.uri.authority().map_or(host, |authority| authority.as_str());
                 if is_tls {
                     let target = if details.uri.port_u16().is_some() {
