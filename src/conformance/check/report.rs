@@ -192,8 +192,10 @@ impl Report {
             (0, 0) => String::new(),
             (_, 0) => " (against the contract)".to_owned(),
             (0, _) => " (against what some callers expect)".to_owned(),
-            (violations, others) => {
-                format!(" ({violations} against the contract, {others} against what some callers expect)")
+            (violations, unmet_expectations) => {
+                format!(
+                    " ({violations} against the contract, {unmet_expectations} against what some callers expect)"
+                )
             }
         };
         let mut text = format!("{pass} passed, {fail} failed{deviations}, {skip} skipped");
