@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::compile::{packages, url_line};
-use super::setup::{UserlandEnv, release, root};
+use super::setup::UserlandEnv;
 use crate::cpi_release::setup::{Machine, files};
 use crate::support::MONOPILE;
 use crate::support::process::{WaitForEnd, copy_program, prepare, wait_until};
+use crate::support::userland::{release, root};
 
 /// The user and group `nobody`.
 const NOBODY: u32 = 65534;
