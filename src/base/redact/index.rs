@@ -1,7 +1,8 @@
 //! Finds which of many spellings of secrets begin at a position of a text.
 //!
 //! Spellings are kept sorted in buckets by their first [`KEY_BYTES`]. Inserting needs no rebuild, so secrets
-//! can be added at any time. A position where no spelling begins usually costs one lookup of a bit.
+//! can be added at any time. A position where no spelling begins usually costs one lookup of a bit in a
+//! [`KeyFilter`].
 
 use std::collections::HashMap;
 
@@ -9,8 +10,9 @@ use foldhash::fast::RandomState;
 
 /// The number of bytes that select the bucket, and the minimum length of a spelling.
 pub(super) const KEY_BYTES: usize = 4;
-/// The binary logarithm of the number of bits in the filter.
-const FILTER_BITS_LOG2: u32 = 18;
+/// The binary logarithm of the number of bits in the filter of an index. The filters of all indexes fit into
+/// the first cache of a processor.
+const FILTER_BITS_LOG2: u32 = 16;
 
 /// A spelling of a secret, or an exempt text.
 pub(super) struct IndexedSpelling {
@@ -22,14 +24,63 @@ pub(super) struct IndexedSpelling {
     pub(super) margins: (usize, usize),
 }
 
+/// A set of keys, which are [`KEY_BYTES`] bytes each. It may contain keys that were not inserted.
+pub(super) struct KeyFilter {
+    /// One bit for each hash of a key. Empty if no key was inserted.
+    words: Vec<u64>,
+    bits_log2: u32,
+}
+
+impl KeyFilter {
+    /// Creates an empty set with this binary logarithm of the number of its bits.
+    pub(super) fn new(bits_log2: u32) -> Self {
+        KeyFilter { words: Vec::new(), bits_log2 }
+    }
+
+    fn insert(&mut self, key: u32) {
+        if self.words.is_empty() {
+            self.words.resize(1 << (self.bits_log2 - 6), 0);
+        }
+        let bit = self.bit(key);
+        if let Some(word) = self.words.get_mut(bit >> 6) {
+            *word |= 1 << (bit & 63);
+        }
+    }
+
+    /// Inserts the keys at all positions of a text.
+    pub(super) fn insert_all(&mut self, text: &[u8]) {
+        text.windows(KEY_BYTES).filter_map(key).for_each(|key| self.insert(key));
+    }
+
+    /// Returns false if the key was not inserted.
+    pub(super) fn may_contain(&self, key: u32) -> bool {
+        let bit = self.bit(key);
+        self.words.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 == 1)
+    }
+
+    fn bit(&self, key: u32) -> usize {
+        (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - self.bits_log2)) as usize
+    }
+}
+
 /// A set of spellings.
-#[derive(Default)]
 pub(super) struct Index {
     buckets: HashMap<u32, Vec<IndexedSpelling>, RandomState>,
-    /// One bit for each hash of first bytes. It is set if a spelling begins with them.
-    filter: Vec<u64>,
+    /// The first bytes of all spellings.
+    filter: KeyFilter,
     count: usize,
     max_bytes: usize,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Index {
+            buckets: HashMap::default(),
+            filter: KeyFilter::new(FILTER_BITS_LOG2),
+            count: 0,
+            max_bytes: 0,
+        }
+    }
 }
 
 impl Index {
@@ -60,13 +111,7 @@ impl Index {
                 bucket.insert(offset, IndexedSpelling { bytes: spelling.into(), is_precaution, margins });
                 self.count += 1;
                 self.max_bytes = self.max_bytes.max(spelling.len());
-                if self.filter.is_empty() {
-                    self.filter.resize(1 << (FILTER_BITS_LOG2 - 6), 0);
-                }
-                let bit = bit(key);
-                if let Some(word) = self.filter.get_mut(bit >> 6) {
-                    *word |= 1 << (bit & 63);
-                }
+                self.filter.insert(key);
             }
         }
     }
@@ -85,7 +130,7 @@ impl Index {
     pub(super) fn starts<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = (usize, u32)> + 't {
         let text = if self.count == 0 { &[] } else { text };
         let keys = text.windows(KEY_BYTES).map(|window| key(window).unwrap_or_default());
-        keys.enumerate().filter(|(_, key)| self.may_begin(*key))
+        keys.enumerate().filter(|(_, key)| self.filter.may_contain(*key))
     }
 
     /// Calls `on_match` with each spelling in `text` and its position.
@@ -118,13 +163,7 @@ impl Index {
 
     fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedSpelling>> {
         let key = key(text)?;
-        if self.may_begin(key) { self.buckets.get(&key) } else { None }
-    }
-
-    /// Returns false if no spelling begins with these bytes.
-    fn may_begin(&self, key: u32) -> bool {
-        let bit = bit(key);
-        self.filter.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 == 1)
+        if self.filter.may_contain(key) { self.buckets.get(&key) } else { None }
     }
 }
 
@@ -143,13 +182,9 @@ fn longest_prefix<'b>(bucket: &'b [IndexedSpelling], text: &[u8]) -> Option<&'b 
     }
 }
 
-fn key(text: &[u8]) -> Option<u32> {
+/// Returns the first bytes of a text as a key.
+pub(super) fn key(text: &[u8]) -> Option<u32> {
     text.first_chunk::<KEY_BYTES>().map(|bytes| u32::from_be_bytes(*bytes))
-}
-
-/// Returns the bit of the filter for the first bytes of a spelling.
-fn bit(key: u32) -> usize {
-    (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - FILTER_BITS_LOG2)) as usize
 }
 
 #[cfg(test)]

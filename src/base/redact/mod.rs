@@ -160,14 +160,22 @@ impl Redactor {
         self.redact_line(&clean(line)).into_owned()
     }
 
-    fn redact_with<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
+    /// Does the same as [`Self::clean_and_redact_line`] with many lines, and joins them with line breaks.
+    /// Faster than one call for each line.
+    pub fn clean_and_redact_lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) -> String {
         let secrets = self.secrets();
-        if secrets.spellings.exact_count() == 0 {
-            return Cow::Borrowed(text);
+        let mut output = String::new();
+        for (index, line) in lines.into_iter().enumerate() {
+            if index > 0 {
+                output.push('\n');
+            }
+            output.push_str(&secrets.redact(&clean(&line), true));
         }
-        let matches = secrets.spellings.find(text, may_be_cut).into_iter();
-        let secret_matches = matches.filter(|each| !secrets.is_exempt(text.as_bytes(), each));
-        replace(text, secret_matches.map(|each| each.range).collect())
+        output
+    }
+
+    fn redact_with<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
+        self.secrets().redact(text, may_be_cut)
     }
 }
 
@@ -184,6 +192,15 @@ impl Secrets {
         for secret in std::mem::take(&mut self.pending_secrets) {
             self.spellings.insert(&secret.text, secret.is_precaution);
         }
+    }
+
+    fn redact<'a>(&self, text: &'a str, may_be_cut: bool) -> Cow<'a, str> {
+        if self.spellings.exact_count() == 0 {
+            return Cow::Borrowed(text);
+        }
+        let matches = self.spellings.find(text, may_be_cut).into_iter();
+        let secret_matches = matches.filter(|each| !self.is_exempt(text.as_bytes(), each));
+        replace(text, secret_matches.map(|each| each.range).collect())
     }
 
     /// Returns true if the secret is inside a text that is exempt from its redaction.

@@ -3,9 +3,11 @@
 
 use std::ops::Range;
 
-use super::index::{Index, IndexedSpelling};
+use memchr::memchr2;
+
+use super::index::{Index, IndexedSpelling, KEY_BYTES, KeyFilter, key};
 use super::spellings;
-use super::view::{DecodedView, compact, compact_offsets, is_escape, is_quoted};
+use super::view::{DecodedView, compact, compact_offsets, is_escape, is_noise, is_quoted};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const MIN_INSIDE_BYTES: usize = 8;
@@ -24,6 +26,8 @@ const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
 const MAX_RESIDUE_BYTES: usize = 16;
 /// The maximum number of brackets, commas and dots between a secret and an ellipsis.
 const MAX_BYTES_BETWEEN: usize = 3;
+/// The binary logarithm of the number of bits in the filter of fragments.
+const FRAGMENT_FILTER_BITS_LOG2: u32 = 20;
 /// The number of bytes that are searched at each edge of a text.
 const EDGE_BYTES: usize = 4096;
 /// The length in bytes of the parts in which a text is searched.
@@ -39,7 +43,6 @@ pub(super) struct Match {
 }
 
 /// The secrets in the spellings that texts are searched for.
-#[derive(Default)]
 pub(super) struct Spellings {
     /// Secrets as they are, and all spellings of short ones.
     exact: Index,
@@ -47,6 +50,8 @@ pub(super) struct Spellings {
     compact: Index,
     /// Compact spellings, reversed, to find the end of a secret at the start of a text.
     reversed: Index,
+    /// The keys at all positions of the compact spellings. A fragment of a secret consists of such keys.
+    fragments: KeyFilter,
     /// True if a secret contains an ellipsis.
     has_ellipsis: bool,
 }
@@ -58,6 +63,18 @@ struct Edge {
     position: usize,
     /// True if an ellipsis shows that something was cut off.
     is_marked: bool,
+}
+
+impl Default for Spellings {
+    fn default() -> Self {
+        Spellings {
+            exact: Index::default(),
+            compact: Index::default(),
+            reversed: Index::default(),
+            fragments: KeyFilter::new(FRAGMENT_FILTER_BITS_LOG2),
+            has_ellipsis: false,
+        }
+    }
 }
 
 impl Spellings {
@@ -84,6 +101,7 @@ impl Spellings {
                     is_precaution,
                     (offsets.first().copied().unwrap_or(0), margin_after),
                 );
+                self.fragments.insert_all(&compact_bytes);
                 compact_bytes.reverse();
                 self.reversed.insert(&compact_bytes, is_precaution);
                 // A backslash before an escaped secret hides where it begins.
@@ -212,9 +230,12 @@ impl Spellings {
     ) -> bool {
         let unescaped = view.unescaped();
         let plain_view = unescaped.as_ref().unwrap_or(view);
-        let bytes = compact(&plain_view.bytes);
         let residue_bytes = residue_bytes(&view.bytes, &plain_view.bytes);
         let mut longest: Option<(usize, &IndexedSpelling)> = None;
+        let bytes = match self.may_end_with_fragment(&plain_view.bytes, residue_bytes) {
+            true => compact(&plain_view.bytes),
+            false => Vec::new(),
+        };
         let tail = bytes.len().saturating_sub(residue_bytes + FRAGMENT_BYTES.end - 1);
         let starts = self.compact.starts(bytes.get(tail..).unwrap_or_default());
         let starts: Vec<usize> = starts.map(|(start_index, _)| tail + start_index).collect();
@@ -255,6 +276,23 @@ impl Spellings {
             })
     }
 
+    /// Returns false if no fragment of a secret ends in the last bytes of a text. Most texts are not searched
+    /// any further for one.
+    fn may_end_with_fragment(&self, text: &[u8], residue_bytes: usize) -> bool {
+        let last_bytes = text.iter().rev().filter(|byte| !is_noise(**byte)).take(residue_bytes + KEY_BYTES);
+        let mut last_bytes: Vec<u8> = last_bytes.copied().collect();
+        last_bytes.reverse();
+        last_bytes.windows(KEY_BYTES).filter_map(key).any(|key| self.fragments.may_contain(key))
+    }
+
+    /// Returns false if a text does not begin with a fragment of a secret.
+    fn may_begin_with_fragment(&self, text: &[u8]) -> bool {
+        let mut first_bytes = text.iter().filter(|byte| !is_noise(**byte)).copied();
+        let mut bytes = [0; KEY_BYTES];
+        bytes.iter_mut().all(|byte| first_bytes.next().map(|first| *byte = first).is_some())
+            && key(&bytes).is_some_and(|key| self.fragments.may_contain(key))
+    }
+
     /// Searches the start of a part of a text for the end of a secret.
     fn search_text_start(&self, text: &str, part: &Range<usize>, is_marked: bool, matches: &mut Vec<Match>) {
         let text = text.as_bytes().get(part.clone()).unwrap_or_default();
@@ -277,7 +315,10 @@ impl Spellings {
     ) -> bool {
         let unescaped = view.unescaped();
         let plain_view = unescaped.as_ref().unwrap_or(view);
-        let mut bytes = compact(&plain_view.bytes);
+        let mut bytes = match self.may_begin_with_fragment(&plain_view.bytes) {
+            true => compact(&plain_view.bytes),
+            false => Vec::new(),
+        };
         bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
         let last = (bytes.len() + 1).saturating_sub(min_fragment_bytes(depth));
@@ -355,7 +396,7 @@ fn ellipses(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let mut position = 0;
     std::iter::from_fn(move || {
         while let Some(rest) = text.get(position..).filter(|rest| !rest.is_empty()) {
-            let next = rest.iter().position(|byte| matches!(byte, b'.' | 0xe2))?;
+            let next = memchr2(b'.', 0xe2, rest)?;
             let start = position + next;
             let rest = text.get(start..).unwrap_or_default();
             let dots = rest.iter().take_while(|byte| **byte == b'.').count();

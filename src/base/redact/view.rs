@@ -334,7 +334,7 @@ impl TextLength {
 }
 
 /// Returns true for characters that quoting and wrapping add to a text.
-fn is_noise(byte: u8) -> bool {
+pub(super) fn is_noise(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b'+' | 0x7f)
 }
 

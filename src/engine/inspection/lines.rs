@@ -28,7 +28,7 @@ impl LineSplitter {
             if buffer.is_empty() {
                 return Ok(());
             }
-            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let end = memchr::memchr(b'\n', buffer);
             let part = &buffer[..end.unwrap_or(buffer.len())];
             self.line.extend_from_slice(part);
             let length = part.len() + usize::from(end.is_some());

@@ -1,5 +1,6 @@
 //! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
@@ -216,8 +217,13 @@ fn header(name: &Path) -> String {
 
 /// Returns a printable line, without secrets and terminal control sequences.
 pub(super) fn printable_line(run: &RunContext, line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    run.redactor.clean_and_redact_line(text.trim_end_matches(['\n', '\r']))
+    run.redactor.clean_and_redact_line(&decode_line(line))
+}
+
+/// Returns the text of a line without its line break. Bytes that are not UTF-8 are replaced.
+fn decode_line(line: &[u8]) -> Cow<'_, str> {
+    let length = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(line.get(..length).unwrap_or_default())
 }
 
 /// Prints many lines. Redacting them takes most of the time, so blocks of lines are redacted in parallel, one
@@ -271,7 +277,7 @@ impl<'p> BlockPrinter<'p> {
                 blocks.iter().map(|block| scope.spawn(|| block.printable_lines(run))).collect();
             for block in redacting {
                 match block.join() {
-                    Ok(lines) => lines.iter().for_each(|line| print(line)),
+                    Ok(lines) => print(&lines),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -281,10 +287,11 @@ impl<'p> BlockPrinter<'p> {
 }
 
 impl LineBlock {
-    fn printable_lines(&self, run: &RunContext) -> Vec<String> {
+    /// Returns the printable lines, joined with line breaks.
+    fn printable_lines(&self, run: &RunContext) -> String {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let lines = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
-        lines.map(|line| printable_line(run, line)).collect()
+        run.redactor.clean_and_redact_lines(lines.map(decode_line))
     }
 }
 
