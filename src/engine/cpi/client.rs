@@ -161,7 +161,7 @@ impl Cpi {
         envelope.to_json()
     }
 
-    /// Redacts a request for a log: the properties of the CPI config, and all arguments that are hashes.
+    /// Redacts a request for a log: the properties of the CPI config, and all arguments that are objects.
     fn redact_request(&self, mut request: Value) -> Value {
         if let Some(context) = request.get_mut("context").and_then(Value::as_object_mut) {
             for (key, value) in context {
@@ -171,7 +171,7 @@ impl Cpi {
             }
         }
         for argument in request.get_mut("arguments").and_then(Value::as_array_mut).into_iter().flatten() {
-            if argument.as_object().is_some_and(|hash| !hash.is_empty()) {
+            if argument.as_object().is_some_and(|object| !object.is_empty()) {
                 *argument = json!("<redacted>");
             }
         }

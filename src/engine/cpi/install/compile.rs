@@ -237,7 +237,7 @@ impl Build<'_, '_> {
                 if self.compile_settings.keep_scratch
                     && !matches!(error.kind(), base::ErrorKind::Interrupted(_)) =>
             {
-                Err(error.with_hint(format!("it was compiled in '{}'", source.display())))
+                Err(error.with_note(format!("it was compiled in '{}'", source.display())))
             }
             Err(error) => {
                 package_store::remove_tree(&space)?;

@@ -30,6 +30,7 @@ use artifact::cache::VerifyReport;
 use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
+use base::text::shell_word;
 use base::{Error, Result, files};
 
 /// The number of digits of a key that name an entry. Paths of packages end up in `#!` lines, which must be
@@ -247,14 +248,13 @@ impl PackageSlot {
     /// Fails if the directory was not created by this program, and so must not be replaced.
     pub(super) fn check_ours(&self) -> Result<()> {
         if self.package_directory.symlink_metadata().is_ok() && !self.marker_path.is_file() {
+            let path = self.package_directory.display().to_string();
             return Err(Error::invalid(format!(
-                "'{}' is in the way of the CPI's package '{}'",
-                self.package_directory.display(),
+                "the CPI's package '{}' cannot be installed: '{path}' exists, and monopile did not create it",
                 self.name
             ))
-            .with_hint(
-                "monopile did not create it: remove it, or choose another directory with --package-dir",
-            ));
+            .with_hint("choose another directory: `monopile SAME-COMMAND --package-dir DIRECTORY`")
+            .with_hint(format!("if it is not needed, remove it: `rm -r {}`", shell_word(&path))));
         }
         Ok(())
     }

@@ -111,14 +111,14 @@ impl ScriptRun<'_> {
         } else {
             error.with_source(LogExcerpt::new(format!("the end of its output:\n{}", lines.trim_end())))
         };
-        let error = error.with_hint(format!("the whole output is in '{}'", log_path.display()));
+        let error = error.with_note(format!("the whole output is in '{}'", log_path.display()));
         let error = match self.compile_settings.userland.map(|userland| &userland.subordinate_ids) {
             Some(Ok(_)) if is_about_ids(&lines) => error.with_hint(format!(
                 "in a userland, packaging scripts are not root: `su` asks for a password. To run a program \
                  as another user: `setpriv --reuid=ID --regid=ID --clear-groups PROGRAM`, with an ID up to \
                  {MAX_ID}"
             )),
-            Some(Err(problem)) if is_about_ids(&lines) => error.with_hint(format!(
+            Some(Err(problem)) if is_about_ids(&lines) => error.with_note(format!(
                 "in a userland, packaging scripts are not root: they can change owners and users only with \
                  subordinate ids, and there are none: {problem}"
             )),

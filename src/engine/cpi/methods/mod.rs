@@ -114,9 +114,9 @@ pub enum ArgumentKind {
     Cid,
     /// A whole number.
     Integer,
-    /// A hash, such as `cloud_properties`.
+    /// An object, such as `cloud_properties`.
     Hash,
-    /// An array of CIDs.
+    /// A list of CIDs.
     Cids,
 }
 
@@ -139,10 +139,10 @@ impl fmt::Display for ArgumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ArgumentKind::Text => "a string",
-            ArgumentKind::Cid => "a non-empty cloud ID",
+            ArgumentKind::Cid => "a non-empty CID",
             ArgumentKind::Integer => "a whole number",
-            ArgumentKind::Hash => "a hash",
-            ArgumentKind::Cids => "an array of cloud IDs",
+            ArgumentKind::Hash => "an object",
+            ArgumentKind::Cids => "a list of CIDs",
         })
     }
 }
@@ -186,8 +186,14 @@ impl Method {
         let arguments: Vec<&Argument> = self.arguments(api_version).collect();
         let minimum = arguments.iter().filter(|argument| !argument.is_optional).count();
         if values.len() < minimum || values.len() > arguments.len() {
+            let expected_count = match (minimum, arguments.len()) {
+                (0, 0) => "no arguments".to_owned(),
+                (1, 1) => "1 argument".to_owned(),
+                (minimum, maximum) if minimum == maximum => format!("{maximum} arguments"),
+                (minimum, maximum) => format!("{minimum} to {maximum} arguments"),
+            };
             return Err(format!(
-                "`{}` does not take {} arguments; usage: {}",
+                "`{}` takes {expected_count}, not {}: {}",
                 self.name(),
                 values.len(),
                 self.usage(api_version)
@@ -256,12 +262,13 @@ mod tests {
         assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({}), json!("vm")]), Ok(()));
         assert_eq!(check(Method::CreateDisk, &[json!(1024), json!({}), json!(null)]), Ok(()));
         for (method, values, problem) in [
-            (Method::DeleteVm, vec![], "DELETE"),
+            (Method::DeleteVm, vec![], "`delete_vm` takes 1 argument, not 0: delete_vm VM_CID"),
+            (Method::Info, vec![json!(1)], "`info` takes no arguments, not 1: info"),
             (Method::DeleteVm, vec![json!("")], "vm_cid must be"),
             (Method::DeleteVm, vec![json!(7)], "vm_cid must be"),
             (Method::DeleteVm, vec![json!(null)], "vm_cid must be"),
             (Method::CreateDisk, vec![json!("1"), json!({})], "size must be"),
-            (Method::CreateStemcell, vec![json!("i"), json!({}), json!({})], "does not take 3"),
+            (Method::CreateStemcell, vec![json!("i"), json!({}), json!({})], "takes 2 arguments, not 3"),
             (
                 Method::CreateVm,
                 vec![json!("a"), json!("s"), json!({}), json!({}), json!([""])],
@@ -269,8 +276,7 @@ mod tests {
             ),
         ] {
             let error = check(method, &values).unwrap_err();
-            let problem = problem.replace("DELETE", "usage: delete_vm VM_CID");
-            assert!(error.contains(&problem), "{error}");
+            assert!(error.contains(problem), "{error}");
         }
     }
 }

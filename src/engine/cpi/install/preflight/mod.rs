@@ -69,7 +69,7 @@ pub(super) fn check(
             .with_source(not_found)
             .with_hint("install these tools, or use a compiled release of the CPI")
             .with_hint(
-                "or compile and run the CPI in a root file system that has them, such as a stemcell for \
+                "to compile and run the CPI in a root file system that has them, such as a stemcell for \
                  warden: `monopile SAME-COMMAND --cpi-userland FILE` (see `monopile help userland`)",
             ),
     })
