@@ -317,7 +317,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
 #[test]
 fn unrunnable_cpis_are_reported() {
     for (content, mode, expected) in [
-        (None, 0, &["cannot be run", "check the path"][..]),
+        (None, 0, &["cannot be run", "correct the path"][..]),
         (Some("#!/bin/sh\n"), 0o644, &["cannot be run", "chmod +x"]),
         (
             Some("#!/no/such/interpreter -x\n"),
@@ -467,7 +467,7 @@ fn broken_ca_is_named_with_its_variable() {
     let bad_creds = hello.world.read("creds.yml").replace("-BEGIN CERTIFICATE-", "-BEGIN CERT-");
     hello.world.write("creds.yml", &bad_creds);
     let expected = [
-        "the agent's certificate cannot be verified\n  cause: `cloud_provider.cert.ca` holds no certificate",
+        "the agent's certificate cannot be verified\n  cause: `cloud_provider.cert.ca` has no certificate",
         "note: the value is that of variable 'mbus_bootstrap_ssl' ('creds.yml')\n",
         "generate a new value: `monopile vars rotate creds.yml mbus_bootstrap_ssl -m hello/manifest.yml",
     ];

@@ -293,7 +293,8 @@ impl<'a> CpiConnection<'a> {
             Resource::Vm(_) => (Method::HasVm, CpiErrorKind::VmNotFound),
             Resource::Disk(_) => (Method::HasDisk, CpiErrorKind::DiskNotFound),
             Resource::Stemcell(_) | Resource::Snapshot(_) => {
-                return Ok(doubt(format!("the CPI API cannot check {}s", resource.kind()), false));
+                let reason = format!("the CPI API has no method to look for {}s", resource.kind());
+                return Ok(doubt(reason, false));
             }
         };
         match self.call_unrecorded(stage, method, vec![json!(resource.cid())])? {

@@ -212,31 +212,34 @@ impl<'a> Cpis<'a> {
         let LocationSource::Directory(root) = &location else { return Ok(()) };
         let actual_id = match location.current()? {
             CurrentLocation::Directory(Some(id)) if id == recorded_id => return Ok(()),
-            CurrentLocation::Directory(Some(id)) => format!("has the id {id}"),
-            _ => "does not exist or has no id".to_owned(),
+            CurrentLocation::Directory(Some(id)) => format!("has the ID {id}"),
+            _ => "does not exist, or has no ID".to_owned(),
         };
         Err(Error::invalid(format!(
-            "{} looks in the wrong place: the recorded VM and disks are in a directory with the id \
-             {recorded_id}, but '{}' {actual_id}",
+            "{} looks in another directory than before: the recorded VM and disks are in the directory with \
+             the ID {recorded_id}, but '{}' {actual_id}",
             cpi_label(name),
             root.display()
         ))
         .with_note("nothing was changed")
         .with_hint("run the command as the user, and with the HOME, that created the VM")
         .with_hint("if the directory was moved, set its path as `root` in the properties of the CPI")
-        .with_hint(format!("if the directory is lost, drop the records: {}", self.forget_commands(name))))
+        .with_hints(self.forget_hints(name)))
     }
 
-    /// Returns the commands that drop the records of a CPI's VM, disks and snapshots.
-    fn forget_commands(&self, name: Option<&str>) -> String {
+    /// Returns the hints to forget the records of a CPI's VM, disks and snapshots.
+    fn forget_hints(&self, name: Option<&str>) -> Vec<String> {
         let resources = self.recorded_resources.iter().filter(|resource| resource.cpi() == name);
-        let commands = resources.map(|resource| {
+        let hints = resources.map(|resource| {
             let option =
                 format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
             let cpi = name.map(|name| format!(" --cpi {}", shell_word(name))).unwrap_or_default();
-            format!("`monopile state forget MANIFEST {option}{cpi}`")
+            format!(
+                "if the directory is lost, forget the record of {resource}: `monopile state forget MANIFEST \
+                 {option}{cpi}`"
+            )
         });
-        commands.collect::<Vec<_>>().join(", ")
+        hints.collect()
     }
 
     /// Returns the names of all CPIs except this one.

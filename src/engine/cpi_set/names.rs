@@ -25,13 +25,14 @@ pub(crate) fn check_named_cpi<'n>(config: Option<&CpiConfig>, name: &'n str) -> 
 pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()> {
     let cpi = az.and_then(|az| Some((az.name.as_str(), az.cpi.as_deref()?)));
     match (config, cpi) {
-        (None, Some((az, cpi))) => {
-            Err(Error::invalid(format!("AZ '{az}' uses CPI '{cpi}', but there is no CPI config")).with_hint(
-                "add `cpis` to the manifest, or name a CPI config: `monopile SAME-COMMAND --cpi-config FILE`",
-            ))
-        }
+        (None, Some((az, cpi))) => Err(Error::invalid(format!(
+            "availability zone '{az}' uses CPI '{cpi}', but there is no CPI config"
+        ))
+        .with_hint(
+            "add `cpis` to the manifest, or name a CPI config: `monopile SAME-COMMAND --cpi-config FILE`",
+        )),
         (Some(config), Some((az, cpi))) if config.find(cpi).is_none() => {
-            Err(config.unknown_cpi_error(cpi, &format!("AZ '{az}' uses")))
+            Err(config.unknown_cpi_error(cpi, &format!("availability zone '{az}' uses")))
         }
         (Some(config), None) => match config.cpis.iter().find(|cpi| cpi.migrated_from.contains(&None)) {
             // The next run would assign anything created now to that CPI.
@@ -40,7 +41,10 @@ pub(crate) fn check_az(config: Option<&CpiConfig>, az: Option<&Az>) -> Result<()
                  default CPI",
                 successor.name
             ))
-            .with_hint(format!("give the instance group an AZ (`azs`) whose `cpi` is '{}'", successor.name))),
+            .with_hint(format!(
+                "give the instance group an availability zone (`azs`) whose `cpi` is '{}'",
+                successor.name
+            ))),
             None => Ok(()),
         },
         _ => Ok(()),
@@ -169,7 +173,8 @@ mod tests {
         let config = config("cpis: [{name: east, type: x}]");
         check_az(Some(&config), Some(&az(None))).unwrap();
         let error = check_az(Some(&config), Some(&az(Some("eats")))).unwrap_err();
-        assert_eq!(error.to_string(), "AZ 'z1' uses CPI 'eats', which the CPI config does not have");
+        let expected = "availability zone 'z1' uses CPI 'eats', which the CPI config does not have";
+        assert_eq!(error.to_string(), expected);
         assert!(!error.hints().is_empty());
     }
 }

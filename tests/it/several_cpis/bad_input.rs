@@ -34,10 +34,10 @@ fn rejects_invalid_configs() {
         &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
     );
     for (original, replacement, expected) in [
-        ("name: east", "name: eats", "AZ 'z-east' uses CPI 'eats', which the CPI config does not have"),
+        ("name: east", "name: eats", "zone 'z-east' uses CPI 'eats', which the CPI config does not have"),
         ("name: west", "name: east", "`cpis[1]` defines CPI 'east' a second time"),
         ("exec_path: scripted", "exec_path: cpis.yml", "it is not executable"),
-        ("exec_path: scripted", "exec_path: nowhere", "the `exec_path` of CPI 'foreign' is not a file"),
+        ("exec_path: scripted", "exec_path: nowhere", "cannot be run"),
         (
             "type: local, properties: {root: ",
             "type: nonesuch, properties: {root: ",
@@ -81,7 +81,7 @@ fn rejects_a_zone_without_its_config() {
     let mut clouds = Clouds::new();
     let run =
         clouds.hello.world.finish(clouds.hello.command("create-env", &["-v", "az=z-east"])).exits_with(3);
-    assert_output_contains(&run, "AZ 'z-east' uses CPI 'east', but there is no CPI config");
+    assert_output_contains(&run, "availability zone 'z-east' uses CPI 'east', but there is no CPI config");
     assert_output_contains(&run, "--cpi-config");
     clouds.hello.add_ops(
         "two.yml",

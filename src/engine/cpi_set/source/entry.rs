@@ -149,17 +149,6 @@ fn entry_kind(cpi: &CpiEntry, inputs: &CpiInputs<'_>) -> Result<EntryKind> {
     let CpiEntry { name, kind, .. } = cpi;
     if let Some(path) = &cpi.exec_path {
         let program = parent(cpi.file.as_deref().unwrap_or(inputs.manifest)).join(path);
-        if !program.is_file() {
-            return Err(Error::invalid(format!(
-                "{}: the `exec_path` of CPI '{name}' is not a file: '{}'",
-                cpi.place,
-                program.display()
-            ))
-            .with_hint(
-                "check the path; it is relative to the file of the CPI config, or to the manifest that has \
-                 `cpis`",
-            ));
-        }
         check_program(&program, &cpi.place)?;
         return Ok(EntryKind::Executable(program));
     }

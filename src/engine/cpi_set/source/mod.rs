@@ -217,8 +217,8 @@ impl<'a> ResolvedCpis<'a> {
             )
             .with_hint("name it in `cloud_provider`: `template: {name, release}` or `cpi: {builtin: NAME}`")
             .with_hint(
-                "if a CPI of the CPI config takes its place, name that in the `cpi` of the AZ, and add \
-                     `migrated_from: [{name: \"\"}]` to it",
+                "if a CPI of the CPI config takes its place, name that in the `cpi` of the availability \
+                 zone, and add `migrated_from: [{name: \"\"}]` to it",
             )),
         }
     }
@@ -257,9 +257,11 @@ impl<'a> ResolvedCpis<'a> {
 fn check_program(program: &Path, place: &str) -> Result<()> {
     let run_error = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
-        run_error()
-            .with_source(error)
-            .with_hint("check the path; it is relative to the manifest or CPI config that names it")
+        match error.kind() {
+            std::io::ErrorKind::NotFound => run_error().with_source("it does not exist"),
+            _ => run_error().with_source(error),
+        }
+        .with_hint("correct the path, which is relative to the file that names it")
     })?;
     if !metadata.is_file() {
         return Err(run_error()

@@ -11,7 +11,6 @@ use crate::cpi::userland::Userland;
 use crate::prepare::obtain;
 use crate::run_context::interrupt_check;
 use artifact::{ArtifactUrl, Cache, Digest, Source};
-use base::error::ResultExt;
 use base::events::Stage;
 use base::files::directory::parent;
 use base::subordinate_ids::SubordinateIds;
@@ -37,8 +36,9 @@ impl ResolvedCpis<'_> {
                     _ => "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
                 })
         })?;
-        let source =
-            self.download(&url, Some(&expected_digest), stage).context(|| userland_problem(userland_ref))?;
+        let source = self
+            .download(&url, Some(&expected_digest), stage)
+            .map_err(|error| explain(userland_ref, error))?;
         let blobs = source.image.into_iter().flatten().map(|blob| (blob.digest, blob.path));
         Ok(iter::once((expected_digest, source.path)).chain(blobs).collect())
     }
@@ -51,7 +51,7 @@ impl ResolvedCpis<'_> {
             ArtifactUrl::Local(path) => Source::local(path).map(drop),
             ArtifactUrl::Http(_) | ArtifactUrl::Image(_) => Ok(()),
         }
-        .context(|| userland_problem(&userland_ref))
+        .map_err(|error| explain(&userland_ref, error))
     }
 
     /// Opens a userland, once in a run.
@@ -67,7 +67,7 @@ impl ResolvedCpis<'_> {
             return Ok(Some(Arc::clone(open_userland)));
         }
         let mut userland =
-            self.obtain_userland(&userland_ref, stage).context(|| userland_problem(&userland_ref))?;
+            self.obtain_userland(&userland_ref, stage).map_err(|error| explain(&userland_ref, error))?;
         let scratch = self.run.paths.scratch.join("userland-check");
         create_private_directory(&scratch)?;
         userland.check(&scratch)?;
@@ -113,9 +113,14 @@ impl ResolvedCpis<'_> {
                 _ => PathBuf::from(path),
             };
             fs::metadata(&path).map_err(|error| {
-                Error::invalid(format!("'{}' of `userland.files` cannot be used", path.display()))
-                    .with_source(error)
-                    .with_hint("create it, or remove it from `files`")
+                let files_error = |problem: &str| {
+                    Error::invalid(format!("'{}' of `userland.files` {problem}", path.display()))
+                        .with_hint("create it, or remove it from `files`")
+                };
+                match error.kind() {
+                    std::io::ErrorKind::NotFound => files_error("does not exist"),
+                    _ => files_error("cannot be used").with_source(error),
+                }
             })?;
             files.push(path);
         }
@@ -130,11 +135,20 @@ struct LocatedUserland {
     files: Vec<PathBuf>,
 }
 
-fn userland_problem(userland_ref: &UserlandRef) -> String {
+/// Adds the userland to an error, unless the error names it. Its place in the manifest is added in any case.
+fn explain(userland_ref: &UserlandRef, error: Error) -> Error {
+    let text = error.to_string();
+    let path = userland_ref.url.trim_start_matches("./");
+    if !userland_ref.url.contains("://") && text.contains(path) {
+        return match &userland_ref.place {
+            Some(place) => error.context(format!("{place}: {text}")),
+            None => error,
+        };
+    }
     let title = userland_ref.title();
-    match userland_ref.url.contains("://") {
+    error.context(match userland_ref.url.contains("://") {
         // A URL may have credentials.
         true => format!("{title} cannot be used"),
         false => format!("{title} '{}' cannot be used", userland_ref.url),
-    }
+    })
 }
