@@ -17,6 +17,7 @@ use artifact::{AgentProxy, ProxyFailure};
 use base::encoding::basic_authorization;
 use base::error::os_problem;
 use base::signals::SignalCheck;
+use base::text::duration;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
@@ -478,11 +479,13 @@ impl Agent {
             },
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
-                    ureq::Timeout::Connect => format!("no TLS connection within {:?}", self.timeouts.connect),
-                    ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
-                        format!("no byte moved for {:?}", self.timeouts.stall)
+                    ureq::Timeout::Connect => {
+                        format!("no TLS connection within {}", duration(self.timeouts.connect))
                     }
-                    _ => format!("no complete answer within {answer_timeout:?}"),
+                    ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
+                        format!("no byte was transferred for {}", duration(self.timeouts.stall))
+                    }
+                    _ => format!("no complete answer within {}", duration(answer_timeout)),
                 };
                 AgentError::Stalled { address, method: method.to_owned(), problem }
             }
@@ -502,7 +505,10 @@ impl Agent {
                     io::ErrorKind::TimedOut
                         if source.raw_os_error().is_none() && self.endpoint.proxy.is_none() =>
                     {
-                        unreachable_error(format!("TCP: no connection within {:?}", self.timeouts.connect))
+                        unreachable_error(format!(
+                            "TCP: no connection within {}",
+                            duration(self.timeouts.connect)
+                        ))
                     }
                     _ => unreachable_error(format!("TCP: {}", os_problem(&source))),
                 }

@@ -77,21 +77,21 @@ fn request_to_a_stalled_agent_times_out() {
             let StalledAgent { agent, .. } = stalled_at(point, SHORT);
             let (method, problem, timeout) = match point {
                 StallPoint::Accepted | StallPoint::Handshake => {
-                    ("get_state", "no TLS connection within 500ms", SHORT.connect)
+                    ("get_state", "no TLS connection within 0.5 s", SHORT.connect)
                 }
                 StallPoint::Continue | StallPoint::Headers | StallPoint::Drip | StallPoint::Body => {
-                    ("get_state", "no complete answer within 1s", SHORT.message)
+                    ("get_state", "no complete answer within 1.0 s", SHORT.message)
                 }
-                StallPoint::Task => ("get_task", "no complete answer within 1s", SHORT.message),
-                StallPoint::Upload => ("put blob", "no byte moved for 500ms", SHORT.stall),
-                StallPoint::Download => ("get blob", "no byte moved for 500ms", SHORT.stall),
+                StallPoint::Task => ("get_task", "no complete answer within 1.0 s", SHORT.message),
+                StallPoint::Upload => ("put blob", "no byte was transferred for 0.5 s", SHORT.stall),
+                StallPoint::Download => ("get blob", "no byte was transferred for 0.5 s", SHORT.stall),
             };
             let start = Instant::now();
             let error = reach(&agent, point);
             let duration = start.elapsed();
             assert!(duration >= timeout && duration < timeout + MAX_DELAY, "{point:?}: {duration:?}");
             assert!(matches!(error, AgentError::Stalled { .. }), "{point:?}: {error}");
-            let expected = format!("{} stalled at `{method}`: {problem}", agent.address());
+            let expected = format!("{} did not answer `{method}`: {problem}", agent.address());
             assert_eq!(error.to_string(), expected, "{point:?}");
             assert_eq!(base::Error::from(error).kind(), base::ErrorKind::AgentUnreachable);
         })

@@ -56,7 +56,7 @@ impl AgentEndpoint {
             .filter(|ca| !ca.trim().is_empty())
             .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` is missing"))?;
         let roots = tls_roots::parse_pem_roots(ca)
-            .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` holds no certificate in PEM"))?;
+            .ok_or_else(|| Error::invalid("`cloud_provider.cert.ca` has no certificate in PEM format"))?;
         self.trust = ServerTrust::Roots(roots);
         Ok(self)
     }
@@ -76,7 +76,7 @@ impl AgentEndpoint {
             )));
         }
         let Some(host) = url.host_str() else {
-            return Err(Error::invalid("`cloud_provider.mbus` names no host"));
+            return Err(Error::invalid("`cloud_provider.mbus` has no host"));
         };
         let port = url.port().unwrap_or(HTTPS_PORT);
         Ok(AgentEndpoint {

@@ -12,6 +12,10 @@ pub(crate) const PROXY_HINT: &str = "check that the proxy runs, and the address,
                                      BOSH_ALL_PROXY; if this machine reaches the VM without a proxy, unset \
                                      BOSH_ALL_PROXY or add the VM's address to NO_PROXY";
 
+/// The hint for a server at the agent's address that is not the agent.
+const OTHER_MACHINE_HINT: &str =
+    "another machine answers at this address: correct the host in `cloud_provider.mbus`";
+
 /// A failed exchange with the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -42,7 +46,7 @@ pub enum AgentError {
         is_permanent: bool,
     },
     /// The agent was reached, but then sent or accepted no data for too long.
-    #[error("{address} stalled at `{method}`: {problem}")]
+    #[error("{address} did not answer `{method}`: {problem}")]
     Stalled {
         /// The scheme, host and port.
         address: String,
@@ -156,24 +160,23 @@ impl AgentError {
         timeout: Duration,
         boot: Option<&LastBoot>,
     ) -> Error {
-        let new_vm_error = |hint: &str| {
+        let new_vm_error = |hint: &str, condition: &str| {
             let error = Error::new(ErrorKind::AgentUnreachable, self.to_string());
-            error.with_hint(hint).with_hint(
-                "if they are right, another machine answers at this address: correct the host in \
-                 `cloud_provider.mbus`",
-            )
+            error.with_hint(hint).with_hint(format!("{condition}, {OTHER_MACHINE_HINT}"))
         };
         match self {
             AgentError::Unauthorized { .. } => {
                 return new_vm_error(
                     "give `cloud_provider.mbus` and `cloud_provider.properties.agent.mbus` the same user \
                      and password: the new VM has those of the second",
+                    "if they are the same",
                 );
             }
             AgentError::Untrusted { cause: UntrustedCause::Certificate, .. } => {
                 return new_vm_error(
                     "give the new VM (`env.bosh.mbus.cert` or `cloud_provider.cert`) a certificate that \
                      `cloud_provider.cert.ca` signed",
+                    "if that CA signed it",
                 );
             }
             _ => {}
@@ -253,15 +256,13 @@ impl From<AgentError> for Error {
             AgentError::Unresolvable { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint("check the host in `cloud_provider.mbus`, and the name servers of this machine"),
             AgentError::Stalled { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_rerun_hint(
-                "check that the VM is not frozen or overloaded, and that no firewall in between drops \
-                 packets; then run the same command again",
+                "check that the VM is not frozen or overloaded, and that no firewall drops packets; then run \
+                 the same command again",
             ),
             AgentError::Untrusted { cause: UntrustedCause::Dates, .. } => {
                 Error::new(ErrorKind::AgentUnreachable, text)
-                    .with_hint(
-                        "to renew the certificate: `monopile vars check STORE` names the command; then \
-                         `monopile create-env MANIFEST` creates a new VM with it",
-                    )
+                    .with_hint("find the command that renews the certificate: `monopile vars check STORE`")
+                    .with_hint("then create a new VM with it: `monopile create-env MANIFEST`")
                     .with_hint(format!(
                         "this machine's clock says {}: set it if that is wrong",
                         base::encoding::now()
@@ -275,17 +276,16 @@ impl From<AgentError> for Error {
             }
             AgentError::Untrusted { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint(
-                    "use the vars store of the last deploy (--vars-store): `cloud_provider.cert.ca` must \
-                     have signed the VM's certificate",
+                    "pass the vars store of the last deploy, whose CA (`cloud_provider.cert.ca`) signed the \
+                     VM's certificate: `monopile SAME-COMMAND --vars-store FILE`",
                 )
+                .with_hint(format!("if the vars store is right, {OTHER_MACHINE_HINT}")),
+            AgentError::Unauthorized { .. } => Error::new(ErrorKind::AgentUnreachable, text)
                 .with_hint(
-                    "if the vars store is right, another machine answers at this address: correct the host \
-                     in `cloud_provider.mbus`",
-                ),
-            AgentError::Unauthorized { .. } => Error::new(ErrorKind::AgentUnreachable, text).with_hint(
-                "use the vars store of the last deploy (--vars-store): the VM got another password \
-                 (`cloud_provider.properties.agent.mbus`), or another VM answers at this address",
-            ),
+                    "pass the vars store of the last deploy, which has the VM's password \
+                     (`cloud_provider.properties.agent.mbus`): `monopile SAME-COMMAND --vars-store FILE`",
+                )
+                .with_hint(format!("if the vars store is right, {OTHER_MACHINE_HINT}")),
             AgentError::Interrupted { signal, .. } => Error::new(ErrorKind::Interrupted(signal), text),
             AgentError::Local { message, source } => Error::failure(message).with_source(source),
             AgentError::Exception { .. } | AgentError::Protocol { .. } => Error::failure(text),

@@ -35,10 +35,11 @@ impl LogArchive {
             .prefix("logs-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(work)
-            .map_err(|error| Error::io("making a directory for logs", error))?;
+            .map_err(|error| Error::io(format!("creating a directory in '{}'", work.display()), error))?;
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
-        let file = create_private(&path).map_err(|error| Error::io("making a file for logs", error))?;
+        let file = create_private(&path)
+            .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))?;
         let result = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, remaining: limit });
         // Agents never delete blobs on their own, and the jobs need the disk space.
         match agent.remove_blob(&blob.blobstore_id) {

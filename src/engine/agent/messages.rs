@@ -121,7 +121,7 @@ impl Agent {
     pub fn remove_blob(&self, id: &str) -> Result<(), AgentError> {
         // The id comes from the agent and becomes part of a path on its VM.
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
-            let problem = "the blob's id is no id".to_owned();
+            let problem = "the ID of the blob is not valid".to_owned();
             return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
         }
         self.clean_up("remove_file", json!([format!("{BLOBS}/{id}")]))

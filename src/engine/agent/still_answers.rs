@@ -34,7 +34,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
             is_reported = true;
             stage.log_line(format!(
                 "the CPI says that the VM does not exist, but its agent answers at {}; asking the agent \
-                 again for up to {} s",
+                 for up to {} s more",
                 agent.address(),
                 DELETION_TIMEOUT.as_secs()
             ));

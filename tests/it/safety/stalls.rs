@@ -61,7 +61,7 @@ fn unanswered_agent_message_fails_the_run() {
     let run = hello.world.finish(hello.command("stop-env", &["--agent-timeout", "6s"])).exits_with(5);
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     let address = format!("https://{}:6869", hello.ip());
-    let expected = format!("{address} stalled at `ping`: no complete answer within ");
+    let expected = format!("{address} did not answer `ping`: no complete answer within ");
     assert!(run.stderr.contains(&expected), "{}", run.stderr);
     assert!(run.stderr.contains("check that the VM is not frozen"), "{}", run.stderr);
     hello.kill_vm();
