@@ -20,10 +20,11 @@ pub(crate) fn check(
         match other_environment_error(run, inputs, state, &error) {
             // New credentials would replace the VM of another environment.
             Some(other) => other,
-            None => error.with_hint(
-                "to deploy other ones: `monopile create-env MANIFEST --new-credentials`. The VM's agent \
-                 refuses them, so the VM is replaced without stopping its jobs",
-            ),
+            None => error
+                .with_note(
+                    "the VM's agent refuses new credentials: they replace the VM without stopping its jobs",
+                )
+                .with_hint("to deploy new credentials: `monopile create-env MANIFEST --new-credentials`"),
         }
     })
 }

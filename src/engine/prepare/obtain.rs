@@ -18,6 +18,7 @@ use artifact::{
 };
 use base::events::Stage;
 use base::files::directory::parent;
+use base::text::shell_word;
 use base::{Error, ErrorKind, Result};
 use manifest::UserlandRef;
 use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef};
@@ -283,7 +284,18 @@ impl<'m> WantedArtifact<'m> {
             _ => String::new(),
         };
         let digest = text.parse().map_err(|problem: ParseDigestError| {
-            Error::invalid(format!("{position}the sha1 of '{url}' is not valid")).with_source(problem)
+            let error =
+                Error::invalid(format!("{position}the sha1 of '{url}' is not valid")).with_source(problem);
+            match url {
+                ArtifactUrl::Local(path) if path.is_file() => {
+                    error.with_hint(format!("compute it: `sha1sum {}`", shell_word(&path.to_string_lossy())))
+                }
+                ArtifactUrl::Http(_) => error.with_hint(format!(
+                    "compute it: `curl -fsSL {} | sha1sum`",
+                    shell_word(&url.to_string())
+                )),
+                _ => error,
+            }
         })?;
         Ok(Some(digest))
     }
@@ -437,7 +449,10 @@ fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     const MAX_SHOWN_FAILURES: usize = 10;
     let count = failures.len();
     if count < 2 {
-        return failures.pop().map(|(title, error)| error.context(format!("{title} cannot be used")));
+        return failures.pop().map(|(title, error)| {
+            let message = format!("{title} cannot be used: {error}");
+            error.context(message)
+        });
     }
     // Invalid input fails again, whatever becomes of the others.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);

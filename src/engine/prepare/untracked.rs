@@ -21,6 +21,9 @@ use base::{Error, Result};
 use manifest::{Deployment, Inputs};
 use net::listener::{self, Listener, OTHER_ADDRESS_HINT};
 
+/// The name of an agent's program.
+const AGENT_PROGRAM: &str = "bosh-agent";
+
 /// A server that answers at the agent's address although no VM is on record.
 pub(crate) enum UntrackedListener {
     /// An agent that accepts the manifest's credentials.
@@ -158,14 +161,19 @@ impl UntrackedListener {
                     }
                 };
                 let error = Error::failure(format!(
-                    "an untracked VM answers at {address} (agent {agent_id}, {disk_note}): it accepts the \
+                    "an untracked VM answers at {address} (agent ID {agent_id}, {disk_note}): it accepts the \
                      manifest's credentials, and no VM is on record in '{state}'"
                 ))
-                .with_note("nothing was changed in the cloud")
+                .with_note("nothing was changed in the IaaS")
                 .with_note("another VM would get the same address");
                 let is_this = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
+                let has_state = state
+                    .resolve_links()
+                    .is_ok_and(|storage| State::read(&storage).is_ok_and(|state| state.is_some()));
                 let error = match find_state_hint(run, inputs, "this VM", is_this) {
                     Some(hint) => error.with_hint(hint),
+                    // `state import` needs a state that does not exist.
+                    None if has_state => error,
                     None => {
                         let other_place =
                             if state.is_shared() { "at another URL" } else { "in another file" };
@@ -173,12 +181,22 @@ impl UntrackedListener {
                         error
                             .with_hint(format!("look for the lost state first, {other_place} (--state)"))
                             .with_hint(format!(
-                                "if it is lost, record the VM: `{import}`. STEMCELL-CID is the image of the \
-                                 VM, as the IaaS shows it"
+                                "if it is lost, record the VM: `{import}`. STEMCELL-CID is that of its \
+                                 stemcell, as the IaaS shows it"
                             ))
                     }
                 };
-                error.with_hint(format!("if the VM is not needed, delete it in the IaaS; {override_hint}"))
+                error
+                    .with_hint(match vm {
+                        // `delete-vm` needs a state.
+                        Some(vm) if has_state => format!(
+                            "if no environment uses the VM, delete it: `monopile delete-vm MANIFEST {}`",
+                            shell_word(vm)
+                        ),
+                        _ => "if no environment uses the VM, delete it in the IaaS".to_owned(),
+                    })
+                    .with_hint(format!("if another environment uses it: {OTHER_ADDRESS_HINT}"))
+                    .with_hint(override_hint)
             }
             UntrackedListener::Other(problem) => {
                 let owner = find_owner(endpoint);
@@ -186,7 +204,7 @@ impl UntrackedListener {
                     "the address {address} is in use, and no VM is on record in '{state}'"
                 ))
                 .with_source(problem.clone())
-                .with_note("nothing was changed in the cloud")
+                .with_note("nothing was changed in the IaaS")
                 .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")));
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
@@ -198,6 +216,10 @@ impl UntrackedListener {
                     ),
                 };
                 let error = match owner {
+                    // Its VM and disks may be on record in another state.
+                    Some(Listener::Process { pid, name }) if name == AGENT_PROGRAM => error
+                        .with_hint("if its environment is not needed: `monopile delete-env ITS-MANIFEST`")
+                        .with_hint(format!("if no state records its VM: `kill {pid}`")),
                     Some(Listener::Process { pid, .. }) => {
                         error.with_hint(format!("if it is not needed: `kill {pid}`"))
                     }
