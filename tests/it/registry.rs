@@ -328,25 +328,25 @@ fn signal_ends_the_wait_for_the_registry() {
     let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
     drop(listener);
-    let waits = run_until(&hello, hello.command("create-env", &[]), "of an earlier run still runs");
+    let waits = run_until(&hello, hello.command("create-env", &[]), "of an earlier run is still running");
     wait_until("the registry answers", || answers(port));
     interrupt(waits);
     let stderr = hello.world.read("stderr");
     for part in [
         "error: interrupted while waiting for the `create_vm` of an earlier run",
-        "it waits for the same process and picks up the answer",
+        "it waits for the same process and gets its answer",
         "if the CPI hangs, end its process: `kill ",
     ] {
         assert!(stderr.contains(part), "{stderr}");
     }
 
     let forgets = hello.command("create-env", &["--forget-open-calls"]);
-    let mut goes_on = run_until(&hello, forgets, "of an earlier run still runs");
+    let mut goes_on = run_until(&hello, forgets, "of an earlier run is still running");
     wait_until("the registry answers", || answers(port));
     hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
-    let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it still \
-                   runs: wait for it, or end its process: `kill ";
+    let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it is \
+                   still running: wait for it, or end its process: `kill ";
     assert!(hello.world.read("stderr").contains(warning), "{}", hello.world.read("stderr"));
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();

@@ -7,18 +7,21 @@ use serde_json::Value;
 
 use crate::agent::{Agent, AgentError};
 use crate::state::{State, Suspect};
+use base::text::shell_word;
 use base::{Error, ErrorKind};
 
 /// An agent with another id than the expected one.
 pub(crate) struct ForeignAgent {
     id: String,
+    /// The CID of its VM, as far as the agent knows.
+    vm: Option<String>,
 }
 
 impl fmt::Display for ForeignAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.id.is_empty() {
-            true => f.write_str("it gives no agent id"),
-            false => write!(f, "its agent id is {}", self.id),
+            true => f.write_str("it gives no agent ID"),
+            false => write!(f, "its agent ID is {}", self.id),
         }
     }
 }
@@ -27,7 +30,8 @@ impl ForeignAgent {
     /// Returns the agent that gave this answer to `get_state`, unless its id is the expected one.
     fn find_in_answer(agent_state: &Value, expected_id: &str) -> Option<Self> {
         let id = id(agent_state);
-        (id != expected_id).then(|| ForeignAgent { id: id.to_owned() })
+        let vm = vm_cid(agent_state).map(str::to_owned);
+        (id != expected_id).then(|| ForeignAgent { id: id.to_owned(), vm })
     }
 
     /// Asks the agent for its id. Returns `None` if it is the expected one.
@@ -65,13 +69,24 @@ impl ForeignAgent {
             ),
         );
         match state.suspected_vm(&self.id) {
-            Some(suspect) => error.with_hint(answering_suspect_hint(suspect)),
-            None => error.with_rerun_hint(
-                "another VM has this address: find out to which environment it belongs, and give one of the \
-                 two another address; or, if the other VM is not needed, delete it in the IaaS. Then run the \
-                 same command again",
-            ),
+            Some(suspect) => error
+                .with_note(origin_of_suspect(suspect))
+                .with_hints(hints_for_suspect(suspect, self.vm.as_deref())),
+            None => error
+                .with_note(match &self.vm {
+                    Some(vm) => format!("another VM has this address: its agent says that it is VM '{vm}'"),
+                    None => "another VM has this address".to_owned(),
+                })
+                .with_hint("if another environment uses that VM, give one of the two another address")
+                .with_hint(match &self.vm {
+                    Some(vm) => format!(
+                        "if no environment uses it, delete it: `monopile delete-vm MANIFEST {}`",
+                        shell_word(vm)
+                    ),
+                    None => "if no environment uses it, delete it in the IaaS".to_owned(),
+                }),
         }
+        .with_rerun_hint("then run the same command again")
     }
 }
 
@@ -87,13 +102,26 @@ pub(crate) fn vm_cid(agent_state: &Value) -> Option<&str> {
     name("/vm/id").or_else(|| name("/vm/name"))
 }
 
-/// Returns the hint for a suspect whose agent answers.
-pub(crate) fn answering_suspect_hint(suspect: &Suspect) -> String {
-    format!(
-        "it is {}, which the failed request {} created ({}): delete it in the IaaS, then run the same \
-         command again",
-        suspect.how_to_find(),
-        suspect.request_id,
-        suspect.cpi_message
-    )
+/// Describes which failed call created a VM whose agent answers.
+pub(crate) fn origin_of_suspect(suspect: &Suspect) -> String {
+    format!("a failed call created it (request ID {}): {}", suspect.request_id, suspect.cpi_message)
+}
+
+/// Returns the steps for a suspect whose agent answers. `vm` is the CID of its VM, as far as the agent knows.
+pub(crate) fn hints_for_suspect(suspect: &Suspect, vm: Option<&str>) -> Vec<String> {
+    let cpi_option = suspect.cpi.as_ref().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
+    vec![
+        match vm {
+            Some(vm) => format!(
+                "delete the untracked VM: `monopile delete-vm MANIFEST {}{}`",
+                shell_word(vm),
+                cpi_option.unwrap_or_default()
+            ),
+            None => format!("look in the IaaS for {}, and delete it", suspect.how_to_find()),
+        },
+        format!(
+            "then forget the record of the failed call: `monopile state forget MANIFEST --call {}`",
+            suspect.request_id
+        ),
+    ]
 }

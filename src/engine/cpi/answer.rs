@@ -23,13 +23,13 @@ pub enum ResultShape {
     DiskCidOrNothing,
     /// `[cid, networks]`, the result of `create_vm` under contract v2.
     CidAndNetworks,
-    /// A disk hint, as a string or a hash, or null if the agent needs none.
+    /// A disk hint, as a string or an object, or null if the agent needs none.
     Hint,
     /// True or false.
     Boolean,
-    /// An array of disk CIDs.
+    /// A list of disk CIDs.
     DiskCids,
-    /// A hash.
+    /// An object.
     Hash,
     /// `[id, addresses, cloud_properties]`.
     Network,
@@ -58,7 +58,7 @@ pub enum Answer {
     Boolean(bool),
     /// The CIDs of disks.
     Disks(Vec<DiskCid>),
-    /// A hash.
+    /// An object.
     Hash(Map<String, Value>),
     /// A network's id, addresses and cloud properties.
     Network(String, Value, Map<String, Value>),
@@ -149,7 +149,7 @@ impl CheckedAnswer {
                 let cids = values.iter().map(|value| value.as_str()?.parse().ok());
                 Answer::Disks(cids.collect::<Option<_>>().ok_or_else(wrong_form_error)?).into()
             }
-            (ResultShape::Hash, Value::Object(hash)) => Answer::Hash(hash.clone()).into(),
+            (ResultShape::Hash, Value::Object(object)) => Answer::Hash(object.clone()).into(),
             (ResultShape::Network, Value::Array(values)) => match values.as_slice() {
                 [Value::String(id), addresses, Value::Object(properties)]
                     if !id.trim().is_empty() && (addresses.is_object() || addresses.is_null()) =>
@@ -169,15 +169,15 @@ impl ResultShape {
         match self {
             ResultShape::Nothing => "nothing",
             ResultShape::Anything => "something",
-            ResultShape::Info => "a hash with `api_version` and `stemcell_formats`",
+            ResultShape::Info => "an object with `api_version` and `stemcell_formats`",
             ResultShape::Cid(_) => "a non-empty CID",
             ResultShape::DiskCidOrNothing => "a non-empty CID, or null",
-            ResultShape::CidAndNetworks => "an array of a non-empty CID and the networks",
-            ResultShape::Hint => "a string or a hash, or null",
+            ResultShape::CidAndNetworks => "a list of a non-empty CID and the networks",
+            ResultShape::Hint => "a string, an object or null",
             ResultShape::Boolean => "true or false",
-            ResultShape::DiskCids => "an array of non-empty CIDs",
-            ResultShape::Hash => "a hash",
-            ResultShape::Network => "an id, addresses and cloud properties",
+            ResultShape::DiskCids => "a list of non-empty CIDs",
+            ResultShape::Hash => "an object",
+            ResultShape::Network => "a list of an ID, addresses and cloud properties",
         }
     }
 }
@@ -186,7 +186,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must return a hash, but returned {}", show_value(result)));
+            return Err(format!("`info` must return an object, but returned {}", show_value(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,
@@ -195,7 +195,7 @@ impl Info {
                 .and_then(|version| u32::try_from(version).ok())
                 .filter(|version| *version > 0)
                 .ok_or_else(|| {
-                    format!("`api_version` must be a positive integer, not {}", show_value(version))
+                    format!("`api_version` must be a whole number above 0, not {}", show_value(version))
                 })?,
         };
         let stemcell_formats = match result.get("stemcell_formats") {

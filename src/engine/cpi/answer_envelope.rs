@@ -203,7 +203,7 @@ mod tests {
         ] {
             match parse_answer(text.as_bytes(), Method::Info, &RequestId::fresh()) {
                 Err(error @ CpiError::Answered { ok_to_retry: false, .. }) => {
-                    assert!(error.to_string().ends_with("): the CPI gave no message"), "{error}");
+                    assert!(error.to_string().ends_with(" failed: the CPI gave no message"), "{error}");
                 }
                 other => panic!("{text}: {other:?}"),
             }

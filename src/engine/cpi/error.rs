@@ -14,16 +14,16 @@ use base::{Error, LogExcerpt};
 
 /// The hint for a call whose process still runs.
 pub(crate) const RERUN_WAITS_HINT: &str =
-    "run the same command again: it waits for the same process and picks up the answer";
+    "run the same command again: it waits for the same process and gets its answer";
 
 /// The hint to correct the cause of an answer that is not as the CPI API says.
 pub(crate) const FAULTY_ANSWER_HINT: &str =
-    "correct the cause, or use another version of the CPI, then run the same command again";
+    "use another version of the CPI, or correct what its log names; then run the same command again";
 
-/// Returns the hint for a call that took longer than this run waits.
+/// Returns the command that waits longer than this run did.
 fn longer_wait(timeout: Duration) -> String {
     let minutes = (timeout * 2).as_secs().div_ceil(60).max(30);
-    format!("wait longer: `monopile SAME-COMMAND --cpi-timeout {minutes}m`")
+    format!("`monopile SAME-COMMAND --cpi-timeout {minutes}m`")
 }
 
 /// The type of an error that a CPI answered with.
@@ -72,44 +72,50 @@ impl CpiErrorKind {
         }
     }
 
-    /// Returns a hint for the operator, which says when to run the command again. The message of a built-in
-    /// CPI says more about the cause than the kind of the error does.
-    fn hint(&self, method: Method, message: &str, is_builtin: bool) -> String {
+    /// Describes the cause if a CPI does not find a resource on record.
+    fn missing_resource_note(&self) -> Option<String> {
+        let resource = match self {
+            CpiErrorKind::VmNotFound => "VM",
+            CpiErrorKind::DiskNotFound => "disk",
+            CpiErrorKind::StemcellNotFound => "stemcell",
+            _ => return None,
+        };
+        Some(format!("the {resource} is gone, or the CPI looks in another account, region or project"))
+    }
+
+    /// Returns the steps for the operator. The first one ends with running the command again. The message of
+    /// a built-in CPI says more about the cause than the kind of the error does.
+    fn hints(&self, method: Method, message: &str, is_builtin: bool) -> Vec<String> {
+        const OTHER_ACCOUNT_HINT: &str =
+            "check the account, region and project in the CPI's properties, then run the same command again";
+        const ANY_CAUSE_HINT: &str = "correct the cause, then run the same command again";
         // If the method changes the IaaS, the error of the run names the run's log instead: a second run with
         // --verbose would make further changes.
-        let log_advice = match method.facts().changes_iaas {
-            true => "",
-            false => "; --verbose shows the CPI's whole log",
+        let with_log_hint = |hint: &str| {
+            let log_hint = "to see the CPI's whole log: `monopile SAME-COMMAND --verbose`".to_owned();
+            let log_hint = (!method.facts().changes_iaas).then_some(log_hint);
+            std::iter::once(hint.to_owned()).chain(log_hint).collect()
         };
         match self {
-            CpiErrorKind::VmNotFound if method == Method::DeleteVm => {
-                format!("the VM is gone, or {OTHER_ACCOUNT_HINT}")
-            }
-            CpiErrorKind::VmNotFound => {
-                format!(
-                    "the VM is gone, or {OTHER_ACCOUNT_HINT}. If the VM is gone, `monopile create-env \
-                     MANIFEST` creates a new one"
-                )
-            }
-            CpiErrorKind::DiskNotFound => {
-                format!(
-                    "the disk is gone, or {OTHER_ACCOUNT_HINT}. Only if the disk is gone with its data: \
-                     `monopile cloud-check MANIFEST --resolution delete_disk_reference`"
-                )
-            }
-            CpiErrorKind::StemcellNotFound => format!("the image is gone, or {OTHER_ACCOUNT_HINT}"),
+            CpiErrorKind::VmNotFound if method == Method::DeleteVm => vec![OTHER_ACCOUNT_HINT.to_owned()],
+            CpiErrorKind::VmNotFound => vec![
+                OTHER_ACCOUNT_HINT.to_owned(),
+                "if the VM is gone, create a new one: `monopile create-env MANIFEST`".to_owned(),
+            ],
+            CpiErrorKind::DiskNotFound => vec![
+                OTHER_ACCOUNT_HINT.to_owned(),
+                "only if the disk is gone with its data: `monopile cloud-check MANIFEST --resolution \
+                 delete_disk_reference`"
+                    .to_owned(),
+            ],
+            CpiErrorKind::StemcellNotFound => vec![OTHER_ACCOUNT_HINT.to_owned()],
             CpiErrorKind::DiskNotAttached => {
-                "the IaaS says that the disk is not attached to this VM: check in the IaaS which VM has it, \
-                 then run the same command again"
-                    .to_owned()
+                vec!["check in the IaaS which VM has the disk, then run the same command again".to_owned()]
             }
-            CpiErrorKind::NotImplemented => {
-                format!(
-                    "use a version of the CPI that implements `{method}` ({}), then run the same command \
-                     again",
-                    method.facts().purpose
-                )
-            }
+            CpiErrorKind::NotImplemented => vec![format!(
+                "use a version of the CPI that implements `{method}` ({}), then run the same command again",
+                method.facts().purpose
+            )],
             CpiErrorKind::NotSupported
             | CpiErrorKind::VmCreationFailed
             | CpiErrorKind::NoDiskSpace
@@ -117,59 +123,37 @@ impl CpiErrorKind {
             | CpiErrorKind::Unknown(_)
                 if is_builtin =>
             {
-                format!("correct what the message above names, then run the same command again{log_advice}")
+                with_log_hint(ANY_CAUSE_HINT)
             }
-            CpiErrorKind::NotSupported => {
-                "the IaaS cannot do this, or not with these `cloud_properties`: compare them with the CPI's \
-                 documentation, then run the same command again"
-                    .to_owned()
-            }
-            CpiErrorKind::VmCreationFailed => {
-                format!(
-                    "check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS, \
-                     then run the same command again{log_advice}"
-                )
-            }
-            CpiErrorKind::NoDiskSpace => {
+            CpiErrorKind::NotSupported => vec![
+                "compare the `cloud_properties` with the CPI's documentation, then run the same command again"
+                    .to_owned(),
+            ],
+            CpiErrorKind::VmCreationFailed => with_log_hint(
+                "check the VM's `cloud_properties` and networks, and quotas and capacity in the IaaS, then \
+                 run the same command again",
+            ),
+            CpiErrorKind::NoDiskSpace => vec![
                 "free space in the IaaS, or reduce the disk's size in the manifest, then run the same \
                  command again"
-                    .to_owned()
-            }
+                    .to_owned(),
+            ],
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {
-                format!("check quotas and capacity in the IaaS, then run the same command again{log_advice}")
+                with_log_hint("check quotas and capacity in the IaaS, then run the same command again")
             }
-            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => {
-                format!(
-                    "check credentials and permissions in the CPI's properties, then run the same command \
-                     again{log_advice}"
-                )
-            }
-            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message.is_empty() => {
-                format!(
-                    "look for the cause in the log of the IaaS at the time of this call, then run the same \
-                     command again{log_advice}"
-                )
-            }
-            CpiErrorKind::Cloud => {
-                format!(
-                    "correct the cause in the IaaS or in the CPI's properties, then run the same command \
-                     again{log_advice}"
-                )
-            }
-            CpiErrorKind::Unknown(_) => {
-                format!(
-                    "correct what the message above names, then run the same command again: the CPI does \
-                     not say what kind of error this is{log_advice}"
-                )
-            }
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_access(message) => with_log_hint(
+                "check credentials and permissions in the CPI's properties, then run the same command again",
+            ),
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if message.is_empty() => with_log_hint(
+                "look for the cause in the log of the IaaS at the time of this call, then run the same \
+                 command again",
+            ),
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) => with_log_hint(
+                "correct the cause in the IaaS or in the CPI's properties, then run the same command again",
+            ),
         }
     }
 }
-
-/// The other possible cause if a CPI does not find a resource on record: it uses another account.
-const OTHER_ACCOUNT_HINT: &str = "the CPI looks in another account, region or project than before: check \
-                                  the CPI's properties first, and if they are wrong, correct them and run \
-                                  the same command again";
 
 /// Returns true if the message is about credentials or permissions.
 fn is_about_access(message: &str) -> bool {
@@ -192,7 +176,7 @@ fn is_about_limits(message: &str) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum CpiError {
     /// The CPI answered with an error.
-    #[error("the CPI's `{method}` failed (request {request_id}): {}", typed_message(error_type, message))]
+    #[error("the CPI's `{method}` failed: {}", message_or_placeholder(message))]
     Answered {
         /// The method of the call.
         method: Method,
@@ -214,7 +198,7 @@ pub enum CpiError {
         log_tail: String,
     },
     /// There is no usable answer, so the effect of the call is unknown.
-    #[error("the CPI gave no usable answer to `{method}` (request {request_id}): {problem}")]
+    #[error("the CPI gave no usable answer to `{method}`: {problem}")]
     NoAnswer {
         /// The method of the call.
         method: Method,
@@ -245,7 +229,7 @@ pub enum CpiError {
         source: std::io::Error,
     },
     /// The run stopped waiting for the call.
-    #[error("stopped waiting for the CPI's `{method}` (request {request_id}), which is still running")]
+    #[error("stopped waiting for the CPI's `{method}`, which is still running")]
     Abandoned {
         /// The method of the call.
         method: Method,
@@ -256,7 +240,7 @@ pub enum CpiError {
     },
     /// The run killed the process of a call that has no journal, because the call took too long or a signal
     /// arrived.
-    #[error("the CPI's `{method}` (request {request_id}) was ended without an answer")]
+    #[error("the CPI's `{method}` was ended without an answer")]
     Killed {
         /// The method of the call.
         method: Method,
@@ -356,7 +340,51 @@ impl CpiError {
             return None;
         };
         let tail = log_tail.trim_end();
-        (!tail.trim().is_empty()).then(|| format!("the end of its log:\n{tail}"))
+        (!tail.trim().is_empty()).then(|| format!("the end of the CPI's log:\n{tail}"))
+    }
+
+    /// Returns the request ID, after the type of the error if the message does not say it.
+    fn origin_note(&self) -> Option<String> {
+        let (request_id, error_type) = match self {
+            CpiError::Answered { request_id, error_type, message, .. } => {
+                (request_id, Some(error_type.trim()).filter(|error_type| !message.starts_with(error_type)))
+            }
+            CpiError::NoAnswer { request_id, .. } | CpiError::Killed { request_id, .. } => (request_id, None),
+            // The path of the log names the request.
+            CpiError::Abandoned { .. } => return None,
+            CpiError::NotSent { .. } | CpiError::NotStarted { .. } | CpiError::Local { .. } => return None,
+        };
+        let type_part = error_type.map(|error_type| format!("type {error_type}, ")).unwrap_or_default();
+        Some(format!("{type_part}request ID {request_id}"))
+    }
+
+    /// Returns the error with its origin and the end of the call's log, without hints.
+    pub(crate) fn without_hints(&self) -> Error {
+        let call_error = Error::failure(self.to_string()).with_notes(self.origin_note());
+        match self.end_of_log() {
+            Some(end) => call_error.with_source(LogExcerpt::new(end)),
+            None => call_error,
+        }
+    }
+
+    /// Like the conversion of an error that the CPI answered with, but these steps come before its own.
+    pub(crate) fn with_first_hints(&self, first_hints: impl IntoIterator<Item = String>) -> Error {
+        let error = self.without_hints();
+        let CpiError::Answered { method, kind, message, ok_to_retry, is_builtin, .. } = self else {
+            return error.with_hints(first_hints);
+        };
+        let error = error.with_notes(kind.missing_resource_note()).with_hints(first_hints);
+        let mut hints = kind.hints(*method, message, *is_builtin).into_iter();
+        let Some(first) = hints.next() else { return error };
+        match ok_to_retry {
+            true => error
+                .with_rerun_hint(
+                    "run the same command again in a few minutes: the CPI says that a retry may help",
+                )
+                .with_hint(format!("if that does not help: {first}")),
+            false => error.with_rerun_hint(first),
+        }
+        .with_hints(hints)
     }
 }
 
@@ -382,25 +410,6 @@ pub(crate) fn message_or_placeholder(message: &str) -> &str {
     }
 }
 
-/// Joins the type and the message of an error that a CPI answered with.
-fn typed_message(error_type: &str, message: &str) -> String {
-    let message = message_or_placeholder(message);
-    match error_type.trim() {
-        "" => message.to_owned(),
-        error_type if message.starts_with(error_type) => message.to_owned(),
-        error_type => format!("{error_type}: {message}"),
-    }
-}
-
-/// Returns the error with the end of the call's log as its cause.
-fn with_log(error: &CpiError) -> Error {
-    let call_error = Error::failure(error.to_string());
-    match error.end_of_log() {
-        Some(end) => call_error.with_source(LogExcerpt::new(end)),
-        None => call_error,
-    }
-}
-
 impl From<CpiError> for Error {
     fn from(error: CpiError) -> Self {
         match error {
@@ -421,7 +430,11 @@ impl From<CpiError> for Error {
                     }
                     _ => "check that it is a program for this machine".to_owned(),
                 };
-                run_error.with_source(source).with_hint(hint)
+                match source.kind() {
+                    std::io::ErrorKind::NotFound => run_error.with_source("it does not exist"),
+                    _ => run_error.with_source(source),
+                }
+                .with_hint(hint)
             }
             CpiError::Local { message, path, source } => {
                 let local_error =
@@ -439,38 +452,27 @@ impl From<CpiError> for Error {
                 "{error}: this run waited {} (--cpi-timeout)",
                 base::text::duration(after)
             ))
-            .with_rerun_hint(format!(
-                "{}. It waits for the same process and picks up the answer",
-                longer_wait(after)
-            )),
+            .with_rerun_hint(format!("wait longer for the same process: {}", longer_wait(after))),
             CpiError::Killed { cause: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
+                    .with_notes(error.origin_note())
             }
             CpiError::Killed { cause: StopCause::Timeout(after), .. } => {
                 let timeout = base::text::duration(after);
                 Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
-                    .with_hint(longer_wait(after))
+                    .with_notes(error.origin_note())
+                    .with_hint(format!("wait longer: {}", longer_wait(after)))
             }
-            CpiError::Answered { method, ref kind, ref message, ok_to_retry, is_builtin, .. } => {
-                let hint = kind.hint(method, message, is_builtin);
-                match ok_to_retry {
-                    true => with_log(&error)
-                        .with_rerun_hint(
-                            "the CPI says that a retry may help: run the same command again in a few minutes",
-                        )
-                        .with_hint(format!("if that does not help: {hint}")),
-                    false => with_log(&error).with_rerun_hint(hint),
-                }
-            }
-            CpiError::NotSent { .. } => Error::failure(error.to_string()),
-            CpiError::NoAnswer { method: Method::Info, .. } => with_log(&error).with_hint(
-                "`monopile cpi info MANIFEST` shows the request, the answer and the log of the CPI",
+            CpiError::Answered { .. } => error.with_first_hints([]),
+            CpiError::NoAnswer { method: Method::Info, .. } => error.without_hints().with_hint(
+                "see the request, the answer and the log of the CPI: `monopile cpi info MANIFEST`",
             ),
-            CpiError::NoAnswer { repetition: Some(ref words), .. } => with_log(&error).with_hint(format!(
-                "`monopile cpi call MANIFEST {words}` shows the request, the answer and the log of the \
-                     CPI"
-            )),
-            CpiError::NoAnswer { .. } => with_log(&error),
+            CpiError::NoAnswer { repetition: Some(ref words), .. } => {
+                error.without_hints().with_hint(format!(
+                    "see the request, the answer and the log of the CPI: `monopile cpi call MANIFEST {words}`"
+                ))
+            }
+            CpiError::NotSent { .. } | CpiError::NoAnswer { .. } => error.without_hints(),
         }
     }
 }
@@ -495,25 +497,42 @@ mod tests {
         );
     }
 
-    #[test]
-    fn error_shows_the_end_of_the_log_without_repetition() {
-        let error = CpiError::Answered {
+    fn answered_error(error_type: &str, message: &str) -> CpiError {
+        CpiError::Answered {
             method: Method::CreateVm,
-            request_id: RequestId::fresh(),
-            kind: CpiErrorKind::Cloud,
-            error_type: "Bosh::Clouds::CloudError".into(),
-            message: "no quota".into(),
+            request_id: "r-1".parse().unwrap(),
+            kind: CpiErrorKind::of(error_type, message),
+            error_type: error_type.into(),
+            message: message.into(),
             ok_to_retry: false,
             is_builtin: false,
             made_nothing: false,
             log_tail: String::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn note_has_the_type_unless_the_message_has_it() {
+        for (error_type, message, note) in [
+            ("Bosh::Clouds::CloudError", "no quota", "type Bosh::Clouds::CloudError, request ID r-1"),
+            ("CloudError", "CloudError: no quota", "request ID r-1"),
+            ("", "no quota", "request ID r-1"),
+        ] {
+            assert_eq!(Error::from(answered_error(error_type, message)).notes(), [note]);
+        }
+        let missing_disk = Error::from(answered_error("Bosh::Clouds::DiskNotFound", "no disk"));
+        let note = "the disk is gone, or the CPI looks in another account, region or project";
+        assert_eq!(missing_disk.notes()[1], note);
+        assert_eq!(missing_disk.hints().len(), 2);
+    }
+
+    #[test]
+    fn error_shows_the_end_of_the_log_without_repetition() {
+        let error = answered_error("Bosh::Clouds::CloudError", "no quota");
         let tail = "asking for 4 CPUs\nCloudError: no quota\n".to_owned();
         let chain = Error::from(error.with_end(None, tail)).chain();
-        assert!(chain[0].ends_with("): Bosh::Clouds::CloudError: no quota"), "{chain:?}");
-        assert_eq!(chain[1..], ["the end of its log:\nasking for 4 CPUs"]);
-        assert_eq!(typed_message("", "no quota"), "no quota");
-        assert_eq!(typed_message("CloudError", "CloudError: no quota"), "CloudError: no quota");
+        let log = "the end of the CPI's log:\nasking for 4 CPUs";
+        assert_eq!(chain, ["the CPI's `create_vm` failed: no quota", log]);
     }
 
     #[test]
@@ -525,7 +544,7 @@ mod tests {
         let hints_of_question = hints(Method::HasVm, &["vm 1".into()]);
         assert_eq!(hints_of_question.len(), 1);
         assert!(
-            hints_of_question[0].starts_with("`monopile cpi call MANIFEST has_vm 'vm 1'` shows "),
+            hints_of_question[0].ends_with(": `monopile cpi call MANIFEST has_vm 'vm 1'`"),
             "{hints_of_question:?}"
         );
         let calculated =
@@ -551,7 +570,6 @@ mod tests {
             "NoDiskSpace",
             "CloudError",
             "Surprise",
-            "",
         ] {
             let kind = CpiErrorKind::of(&format!("Bosh::Clouds::{error_type}"), "x");
             for ok_to_retry in [false, true] {
@@ -567,27 +585,31 @@ mod tests {
                     log_tail: String::new(),
                 };
                 let error = Error::from(error);
-                let hint = error.hints().last().unwrap();
-                let other = hint.strip_prefix("if that does not help: ");
-                assert_eq!(
-                    (error.hints().len() == 2, other.is_some()),
-                    (ok_to_retry, ok_to_retry),
-                    "{error_type}"
-                );
-                hints.insert(other.unwrap_or(hint).to_owned());
+                let mut steps = error.hints().to_vec();
+                if ok_to_retry {
+                    assert!(steps.remove(0).starts_with("run the same command again in a few "), "{steps:?}");
+                    steps[0] = steps[0].strip_prefix("if that does not help: ").unwrap().to_owned();
+                }
+                assert!(steps[0].ends_with("run the same command again"), "{steps:?}");
+                hints.insert(steps);
             }
         }
-        assert_eq!(hints.len(), 10);
-        let missing = CpiErrorKind::NotImplemented.hint(Method::AttachDisk, "", false);
+        // `CloudError` and an unknown type have the same hint. The VM and the disk have one more than the
+        // stemcell.
+        assert_eq!(hints.len(), 9);
+        let first_hint = |kind: CpiErrorKind, message: &str, is_builtin| {
+            kind.hints(Method::CreateVm, message, is_builtin).remove(0)
+        };
+        let missing = CpiErrorKind::NotImplemented.hints(Method::AttachDisk, "", false).remove(0);
         assert!(missing.contains("implements `attach_disk` (attach a disk to a VM)"), "{missing}");
         for message in ["Quota exceeded for cores", "InstanceLimitExceeded: 5", "no capacity in zone a"] {
-            let hint = CpiErrorKind::Cloud.hint(Method::CreateVm, message, false);
+            let hint = first_hint(CpiErrorKind::Cloud, message, false);
             let expected = "check quotas and capacity in the IaaS, then run the same command again";
             assert_eq!(hint, expected, "{message}");
         }
         for kind in ["NotSupported", "VMCreationFailed", "NoDiskSpace", "CloudError", "InvalidCall"] {
-            let hint = CpiErrorKind::of(kind, "").hint(Method::CreateVm, "the port is in use", true);
-            let expected = "correct what the message above names, then run the same command again";
+            let hint = first_hint(CpiErrorKind::of(kind, ""), "the port is in use", true);
+            let expected = "correct the cause, then run the same command again";
             assert_eq!(hint, expected, "{kind}");
         }
         // Ruby CPIs call every error of an SDK `Unknown`.
@@ -600,7 +622,7 @@ mod tests {
                 ("you have reached your quota", "check quotas and "),
                 ("", "look for the cause in the log of the IaaS "),
             ] {
-                let hint = kind.hint(Method::CreateVm, message, false);
+                let hint = first_hint(kind.clone(), message, false);
                 assert!(hint.starts_with(start), "{message}: {hint}");
             }
             for message in [
@@ -609,7 +631,7 @@ mod tests {
                 "no zone (RequestId: 9b40-403-aa)",
                 "the author of the image is gone",
             ] {
-                let hint = kind.hint(Method::CreateVm, message, false);
+                let hint = first_hint(kind.clone(), message, false);
                 assert!(hint.starts_with("correct "), "{message}: {hint}");
             }
         }

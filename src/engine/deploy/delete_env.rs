@@ -54,7 +54,7 @@ fn remove_state(
             run.reporter.warn(format!(
                 "the state is kept, because {calls} may have created something. Once the IaaS has none of \
                  it, drop the records: `{}`, then run the same command again",
-                suspects::forget_command(run)
+                suspects::forget_command()
             ));
             return Ok(format!("{summary}; the state was kept"));
         }

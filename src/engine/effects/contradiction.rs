@@ -3,6 +3,7 @@
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
+use crate::cpi::Method;
 use crate::protocol::ResourceKind;
 use crate::state::{DiskHandle, DiskRecord, OTHER_KIND_PROPERTY, Resource, State, VmHandle};
 use base::events::Stage;
@@ -31,12 +32,12 @@ impl Contradiction {
         if !still_answers(agent, executor.state(), stage)? {
             return Ok(None);
         }
-        let id = executor.state().vm().map(|vm| format!(" (agent id {})", vm.agent_id)).unwrap_or_default();
+        let id = executor.state().vm().map(|vm| format!(" (agent ID {})", vm.agent_id)).unwrap_or_default();
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
             changed_properties: executor.find_changed_location_properties(vm.cpi())?,
             check_hint: executor.cpis().check_hint(vm.cpi()),
-            forget_command: forget_command_of(executor.run_context(), &vm.clone().into()),
+            forget_command: forget_command_of(&vm.clone().into()),
         }))
     }
 
@@ -59,13 +60,13 @@ impl Contradiction {
         format!("{}; {}", self.description, probable_cause(&self.changed_properties, ResourceKind::Vm))
     }
 
-    /// Returns the two hints: correct the properties of the CPI, or drop the record of the VM.
+    /// Returns the two hints: correct the properties of the CPI, or forget the record of the VM.
     pub(crate) fn hints(&self) -> [String; 2] {
         [self.check_hint.clone(), self.hint_to_forget()]
     }
 
     fn hint_to_forget(&self) -> String {
-        format!("to stop tracking the VM without deleting it: `{}`", self.forget_command)
+        format!("to forget the record without deleting the VM: `{}`", self.forget_command)
     }
 }
 
@@ -86,7 +87,18 @@ pub(crate) const DENIED_MOUNT_NOTE: &str =
 
 /// Returns the hint for a disk that is mounted on a VM which the same CPI finds.
 pub(crate) fn hint_for_denied_mount(disk: &DiskHandle) -> String {
-    format!("ask the CPI: `monopile cpi call MANIFEST has_disk {}`", shell_word(disk.cid.as_str()))
+    hint_to_ask_again(Method::HasDisk, &disk.clone().into())
+}
+
+/// Returns the hint for a CPI whose answers about a resource contradict others. `method` asks whether the
+/// resource exists.
+pub(super) fn hint_to_ask_again(method: Method, resource: &Resource) -> String {
+    let cpi_option = resource.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
+    format!(
+        "ask the CPI again: `monopile cpi call MANIFEST {method} {}{}`",
+        shell_word(resource.cid()),
+        cpi_option.unwrap_or_default()
+    )
 }
 
 /// Describes that a CPI denies a resource, and that no agent shows that it exists. The CPI may look in the
@@ -126,13 +138,13 @@ pub(crate) fn probable_cause_of_denial(
 /// that have changed since the resource was created.
 pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
     match changed_properties {
-        [] => "the CPI probably looks in the wrong place".to_owned(),
+        [] => "the CPI probably looks in another account, region or project".to_owned(),
         [property] if property == OTHER_KIND_PROPERTY => {
             format!("the {kind} was created by another kind of CPI than that of the manifest")
         }
         changed_properties => format!(
-            "the CPI probably looks in the wrong place, because some of its properties have changed since \
-             the {kind} was created: {}",
+            "the CPI probably looks in another account, region or project, because some of its properties \
+             have changed since the {kind} was created: {}",
             changed_properties.join(", ")
         ),
     }

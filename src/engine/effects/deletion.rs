@@ -1,7 +1,7 @@
-//! Deletes resources, and decides by the CPI's answer whether to drop the record.
+//! Deletes resources, and decides by the CPI's answer whether to forget the record.
 //!
-//! A record is dropped only when the resource is known to be gone; otherwise the next run tries again. One of
-//! these is proof:
+//! A record is forgotten only when the resource is known to be gone; otherwise the next run tries again. One
+//! of these is proof:
 //!
 //! - The CPI deleted it.
 //! - `has_vm` or `has_disk` denies that it exists.
@@ -17,11 +17,11 @@
 
 use serde_json::{Map, json};
 
-use super::contradiction::probable_cause;
+use super::contradiction::{hint_to_ask_again, probable_cause};
 use super::effect::Effect;
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
-use crate::cpi::{self, CpiError, CpiErrorKind};
+use crate::cpi::{self, CpiError, CpiErrorKind, Method};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
 use crate::state::{Change, OTHER_KIND_PROPERTY, Resource, UndeletedResource};
@@ -67,8 +67,8 @@ pub(crate) fn delete(
             if cannot_be_asked_about && !changed_properties.is_empty() {
                 stage.reporter().warn(format!(
                     "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
-                     in another account or region now, look in the IaaS for the {resource_kind} in the \
-                     old one",
+                     in another account or region now, the {resource_kind} may still exist in the old one: \
+                     look for it there, and delete it",
                     cpi_label(resource.cpi()),
                     changed_properties.join(", ")
                 ));
@@ -111,23 +111,28 @@ pub(crate) fn delete(
             deletion.record_undeleted(executor, &error, true)?;
             stage.reporter().warn(format!(
                 "the CPI does not find {resource}, but cannot confirm that it is gone: {cause}. It stays on \
-                 record, and the next run tries again. To drop the record: `{}`",
-                forget_command_of(executor.run_context(), resource)
+                 record, and the next run tries again. To forget the record: `{}`",
+                forget_command_of(resource)
             ));
             deleting.give_up("the CPI does not find it; it stays on record");
             Ok(None)
         }
         Presence::Exists | Presence::Unknown(_) => {
             deletion.record_undeleted(executor, &error, false)?;
-            let forget = forget_command_of(executor.run_context(), resource);
+            let forget = forget_command_of(resource);
             let is_faulty_answer = matches!(&error, CpiError::NoAnswer { .. });
+            let error = match not_found_form {
+                // A CPI that does not know whether it exists was handled before.
+                Some(_) => deletion.contradiction_error(&error),
+                None => error.into(),
+            };
             let error = with_cpi_context(resource.cpi(), error);
             let error = match is_faulty_answer {
                 true => error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT),
                 false => error,
             };
             Ok(Some(error.with_note(format!("{resource} stays on record")).with_retry_hint().with_hint(
-                format!("only if the IaaS does not show it any more, drop its record: `{forget}`"),
+                format!("only if the IaaS does not show it any more, forget its record: `{forget}`"),
             )))
         }
     }
@@ -228,10 +233,22 @@ impl Deletion<'_> {
                 }
                 _ => executor.cpis().check_hint(resource.cpi()),
             })
-            .with_hint(format!(
-                "if it is gone, drop its record: `{}`",
-                forget_command_of(executor.run_context(), resource)
+            .with_hint(format!("if it is gone, forget its record: `{}`", forget_command_of(resource)))
+    }
+
+    /// Returns the error for a resource that the CPI does not find and says that it exists.
+    fn contradiction_error(&self, error: &CpiError) -> Error {
+        let method = match self.resource {
+            Resource::Disk(_) => Method::HasDisk,
+            Resource::Vm(_) | Resource::Stemcell(_) | Resource::Snapshot(_) => Method::HasVm,
+        };
+        error
+            .without_hints()
+            .with_note(format!(
+                "the CPI contradicts itself: its `{method}` says that {} exists",
+                self.resource
             ))
+            .with_hint(hint_to_ask_again(method, self.resource))
     }
 
     fn record_deletion(&self, executor: &mut Executor<'_>) -> Result<()> {
@@ -300,7 +317,6 @@ fn not_found_form(resource_kind: ResourceKind, error: &CpiError) -> Option<NotFo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpi::Method;
     use crate::protocol::RequestId;
 
     fn answered_error(kind: CpiErrorKind, message: &str) -> CpiError {

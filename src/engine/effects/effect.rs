@@ -160,13 +160,13 @@ impl Effect {
     fn possible_creation(&self) -> String {
         match self {
             Effect::CreateVm { record, address: Some(address) } => {
-                format!("a VM with the address {address} (its agent id is {})", record.agent_id)
+                format!("a VM with the address {address} (agent ID {})", record.agent_id)
             }
             Effect::CreateVm { record, address: None } => {
-                format!("a VM whose agent id is {}", record.agent_id)
+                format!("a VM with the agent ID {}", record.agent_id)
             }
             Effect::CreateDisk { record } => format!("an unattached disk of {} MiB", record.size),
-            Effect::CreateStemcell { record } => format!("an image of {}/{}", record.name, record.version),
+            Effect::CreateStemcell { record } => format!("a stemcell of {}/{}", record.name, record.version),
             Effect::UpdateDisk { disk, size, .. } => {
                 format!("a disk of {size} MiB in place of disk '{}'", disk.cid)
             }

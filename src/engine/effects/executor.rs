@@ -104,7 +104,7 @@ impl<'a> Executor<'a> {
         arguments: Vec<Value>,
     ) -> Result<Answer> {
         self.attempt(effect.cpi(), stage, reason, effect, &arguments)?
-            .map_err(|error| failed_call::call_error(self.run, self.state(), effect, &arguments, error))
+            .map_err(|error| failed_call::call_error(self.state(), effect, &arguments, error))
     }
 
     /// Like [`Self::perform`], but returns the error of a CPI that does not implement the method, or does not
@@ -118,7 +118,7 @@ impl<'a> Executor<'a> {
     ) -> Result<Result<Answer, CpiError>> {
         match self.attempt(effect.cpi(), stage, reason, effect, &arguments)? {
             Err(error) if !failed_call::declines(&error) => {
-                Err(failed_call::call_error(self.run, self.state(), effect, &arguments, error))
+                Err(failed_call::call_error(self.state(), effect, &arguments, error))
             }
             answer => Ok(answer),
         }
@@ -147,7 +147,7 @@ impl<'a> Executor<'a> {
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| {
-                    failed_call::call_error(run, lock_store(&store).state(), effect, arguments, error)
+                    failed_call::call_error(lock_store(&store).state(), effect, arguments, error)
                 })
             });
             if outcome.is_ok() {
@@ -398,7 +398,7 @@ fn stays_open_error(
         return lock_error;
     }
     open_call.redact(&run.redactor);
-    unknown_outcome_error(effect, open_call, with_cpi_context(cpi, error))
+    unknown_outcome_error(effect, open_call, with_cpi_context(cpi, error), None)
 }
 
 /// Makes an announced call with its answer in the journal's files, where another run can read it.
@@ -413,7 +413,7 @@ fn run_announced_call(
     let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
     scratch_claim::record(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
         CpiError::Local {
-            message: "recording the CPI's use of the scratch directory failed".to_owned(),
+            message: format!("writing to '{}' failed", connection.scratch().display()),
             path: Some(connection.scratch().to_owned()),
             source,
         }

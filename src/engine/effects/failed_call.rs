@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::effect::Effect;
 use crate::cpi::{self, CpiError, CpiErrorKind, MissingMethodConsequence};
 use crate::cpi_set::with_cpi_context;
-use crate::run_context::RunContext;
 use crate::state::call_rules::CallOutcome;
 use crate::state::{AbsentMethod, Change, Resource, State, StemcellHandle, Store, Suspect, SuspectGroup};
 use base::redact::Redactor;
@@ -74,55 +73,50 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 
-/// Returns the error for a call that the CPI answered with an error, with a hint about the suspect that
-/// [`record`] added.
-pub(super) fn call_error(
-    run: &RunContext,
-    state: &State,
-    effect: &Effect,
-    arguments: &[Value],
-    error: CpiError,
-) -> Error {
-    let missing_stemcell =
-        is_stemcell_missing(effect, &error).then(|| stemcell_of_vm(effect, arguments)).flatten();
+/// Returns the error for a call that the CPI answered with an error. If [`record`] added a suspect, its steps
+/// come first: a second call before them would make another resource.
+pub(super) fn call_error(state: &State, effect: &Effect, arguments: &[Value], error: CpiError) -> Error {
     let suspect = match &error {
         CpiError::Answered { request_id, .. } => {
             state.monopile.suspects.iter().find(|suspect| suspect.request_id == *request_id)
         }
         _ => None,
     };
+    let missing_stemcell =
+        is_stemcell_missing(effect, &error).then(|| stemcell_of_vm(effect, arguments)).flatten();
     let lacks_method = error.kind() == Some(&CpiErrorKind::NotImplemented);
     let is_faulty_answer = matches!(&error, CpiError::NoAnswer { .. });
-    let error = with_cpi_context(effect.cpi(), error);
-    let error = match effect {
-        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => error.with_hint(
+    let call_error = match suspect {
+        Some(suspect) => error.with_first_hints(steps_for_suspect(state, effect, suspect)),
+        None => error.into(),
+    };
+    let call_error = with_cpi_context(effect.cpi(), call_error);
+    let call_error = match suspect {
+        Some(suspect) => call_error.with_note(match lacks_method {
+            true => format!(
+                "`{}` may have created a {} before the CPI called a method that it lacks",
+                effect.method(),
+                suspect.kind
+            ),
+            false => format!("the CPI may have created a {} before it failed", suspect.kind),
+        }),
+        None if is_faulty_answer && effect.method().facts().changes_iaas => {
+            call_error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT)
+        }
+        None => call_error,
+    };
+    let call_error = match missing_stemcell {
+        Some(stemcell) => call_error.with_hint(format!(
+            "if the stemcell is gone, forget its record: `{}`; the next create-env uploads it again",
+            forget_command_of(&stemcell)
+        )),
+        None => call_error,
+    };
+    match effect {
+        Effect::ResizeDisk { .. } | Effect::UpdateDisk { .. } => call_error.with_hint(
             "to copy the data to a new disk instead: `monopile SAME-COMMAND --recreate-persistent-disks`",
         ),
-        _ => error,
-    };
-    let error = match missing_stemcell {
-        Some(stemcell) => error.with_hint(format!(
-            "if the image is gone, drop its record: `{}`; the next create-env uploads the stemcell again",
-            forget_command_of(run, &stemcell)
-        )),
-        None => error,
-    };
-    match suspect {
-        Some(suspect) => error
-            .with_note(match lacks_method {
-                true => format!(
-                    "the CPI lacks a method, which may not be `{}`: it may have created something before it \
-                     failed",
-                    effect.method()
-                ),
-                false => "the CPI may have created something before it failed".to_owned(),
-            })
-            .with_hint(search_hint(run, state, suspect))
-            .with_retry_hint(),
-        None if is_faulty_answer && effect.method().facts().changes_iaas => {
-            error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT)
-        }
-        None => error,
+        _ => call_error,
     }
 }
 
@@ -132,44 +126,53 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
     Some(StemcellHandle::new(cid, effect.cpi()).into())
 }
 
-/// Describes how to look for what a failed call may have created. The CPI may have declared the error as
-/// passing, so that the call was repeated, and each attempt is on record.
-fn search_hint(run: &RunContext, state: &State, suspect: &Suspect) -> String {
-    let (advice, option) = match state.monopile.suspects.len() {
-        1 => ("drop the record", format!("--call {}", suspect.request_id)),
-        _ => ("drop the records of all failed calls", "--failed-calls".to_owned()),
-    };
-    let command = forget_command(run, &option);
+/// Returns the steps after a call that failed and may have created something: look for it, then forget the
+/// record. The CPI may have declared the error as passing, so that the call was repeated, and each attempt is
+/// on record.
+fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [String; 2] {
     let groups = SuspectGroup::all(&state.monopile.suspects);
-    let is_of_group = |group: &&SuspectGroup<'_>| {
-        group.suspects().iter().any(|other| other.request_id == suspect.request_id)
+    let is_repeated = groups.iter().any(|group| {
+        group.suspects().len() > 1
+            && group.suspects().iter().any(|other| other.request_id == suspect.request_id)
+    });
+    if is_repeated {
+        let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::how_to_find).collect();
+        return [
+            format!(
+                "look in the IaaS for {}; delete those that exist, unless another environment uses them",
+                possible_resources.join(", and ")
+            ),
+            format!("then forget the records of the failed calls: `{}`", forget_command("--failed-calls")),
+        ];
+    }
+    let condition = match effect {
+        // The new disk may have the only copy of the data.
+        Effect::UpdateDisk { disk, .. } => format!("only if disk {disk} still exists"),
+        _ => "if it exists, unless another environment uses it".to_owned(),
     };
-    match groups.iter().find(is_of_group) {
-        Some(group) if group.suspects().len() > 1 => format!(
-            "look in the IaaS for {}. Delete those that you find, unless another environment uses them. \
-             Then, or if you find nothing, {advice}: `{command}`",
-            group.how_to_find()
-        ),
-        _ => format!(
-            "look in the IaaS for {}, created shortly before {}. If you find it, and no other environment \
-             uses it, delete it. Then, or if you find nothing, {advice}: `{command}`",
+    [
+        format!(
+            "look in the IaaS for {}, created shortly before {}; delete it {condition}",
             suspect.how_to_find(),
             suspect.called_at
         ),
-    }
+        format!(
+            "then forget the record of the failed call: `{}`",
+            forget_command(&format!("--call {}", suspect.request_id))
+        ),
+    ]
 }
 
-/// Returns a `state forget` command with this option, ready to paste.
-pub(crate) fn forget_command(run: &RunContext, option: &str) -> String {
-    let state = run.paths.state.to_string();
-    format!("monopile state forget {option} --state {}", shell_word(&state))
+/// Returns a `state forget` command with this option, to be completed with the manifest.
+pub(crate) fn forget_command(option: &str) -> String {
+    format!("monopile state forget MANIFEST {option}")
 }
 
-/// Returns the command that drops the record of a resource, ready to paste.
-pub(super) fn forget_command_of(run: &RunContext, resource: &Resource) -> String {
+/// Returns the command that forgets the record of a resource, to be completed with the manifest.
+pub(super) fn forget_command_of(resource: &Resource) -> String {
     let mut option = format!("--{} {}", resource.kind().name().to_lowercase(), shell_word(resource.cid()));
     if let Some(cpi) = resource.cpi() {
         let _ = write!(option, " --cpi {}", shell_word(cpi));
     }
-    forget_command(run, &option)
+    forget_command(&option)
 }

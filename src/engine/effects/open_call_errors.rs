@@ -5,7 +5,11 @@ use std::path::Path;
 use super::effect::Effect;
 use crate::state::OpenCall;
 use base::Error;
+use base::files::input;
 use base::text::shell_word;
+
+/// The maximum size of a file that is compared with an error, in bytes. A longer one has more than the error.
+const MAX_COMPARED_BYTES: u64 = 16 << 10;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &OpenCall) -> Error {
@@ -15,7 +19,7 @@ pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &Op
         false => "makes the call again",
     };
     error
-        .with_note(format!("the CPI's log of this call is '{}'", open_call.log_path().display()))
+        .with_note(format!("the CPI's log of this call is in '{}'", open_call.log_path().display()))
         .with_hint(format!("if the CPI hangs, {end}; the next run then {next_action}"))
 }
 
@@ -28,39 +32,114 @@ pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
     }
 }
 
-/// Returns the error for a call that may have created something with an unknown CID.
-pub(crate) fn unknown_outcome_error(effect: &Effect, open_call: &OpenCall, cause: Error) -> Error {
-    let mut error = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
+/// Returns the error for a call that may have created something with an unknown CID. `vm` is the CID of the
+/// VM that the call created, if its agent named it.
+pub(crate) fn unknown_outcome_error(
+    effect: &Effect,
+    open_call: &OpenCall,
+    cause: Error,
+    vm: Option<&str>,
+) -> Error {
+    let error = cause.context(format!("the outcome of the CPI's `{}` is unknown", effect.method()));
+    let shown_text = error.chain().join("\n");
     // The files are on the machine that made the call.
-    let mut files = Vec::new();
-    for (path, part) in [(open_call.answer_path(), "answer to"), (open_call.log_path(), "log of")] {
-        if has_content(&path) {
-            files.push(shell_word(&path.display().to_string()).into_owned());
-            error = error.with_note(format!("the CPI's {part} this call is in '{}'", path.display()));
+    let paths = [open_call.answer_path(), open_call.log_path()];
+    let files: Vec<String> = paths
+        .iter()
+        .filter(|path| shows_more(path, &shown_text))
+        .map(|path| shell_word(&path.display().to_string()).into_owned())
+        .collect();
+    let cause_hint = match files.as_slice() {
+        [] => paths
+            .iter()
+            .any(|path| has_content(path))
+            .then(|| "correct the cause, or the next call fails too".to_owned()),
+        files => Some(format!(
+            "find the cause, and correct it, or the next call fails too: `cat {}`",
+            files.join(" ")
+        )),
+    };
+    match vm {
+        Some(vm) => {
+            let cpi_option = effect.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
+            error
+                .with_hint(format!(
+                    "delete that VM, and forget the call: `monopile delete-vm MANIFEST {}{} \
+                     --forget-open-calls`",
+                    shell_word(vm),
+                    cpi_option.unwrap_or_default()
+                ))
+                .with_hints(cause_hint)
+                .with_rerun_hint("then run the same command again")
+        }
+        None => {
+            let mut steps = steps_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`");
+            let last_step = steps.pop().unwrap_or_default();
+            error.with_hints(steps).with_hints(cause_hint).with_rerun_hint(last_step)
         }
     }
-    if !files.is_empty() {
-        let paths = files.join(" ");
-        error = error.with_hint(format!(
-            "look for the cause, and correct it first, or the next call fails as well: `cat {paths}`"
-        ));
-    }
-    error.with_rerun_hint(how_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`"))
 }
 
-/// Describes how to look for what an unanswered call may have created, and the command to run then.
-pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
-    let advice = match effect {
+/// Returns the steps after a call with an unknown outcome: look for what it may have created, then run a
+/// command that forgets the call.
+fn steps_to_forget(effect: &Effect, command: &str) -> Vec<String> {
+    let place = effect.how_to_find();
+    match effect {
         // The new disk may have the only copy of the data.
-        Effect::UpdateDisk { disk, .. } => format!(
-            "If disk {disk} is gone, the other disk has its data: `monopile attach-disk MANIFEST CID \
-             --forget-open-calls`. Otherwise delete the other disk, if there is one, then run {command}"
-        ),
-        _ => format!("If you find it, delete it there. Then, or if you found nothing, run {command}"),
+        Effect::UpdateDisk { disk, .. } => vec![
+            format!("look in the IaaS for {place}"),
+            format!(
+                "if disk {disk} is gone, the new disk has its data; record that: `monopile attach-disk \
+                 MANIFEST CID --forget-open-calls`"
+            ),
+            format!(
+                "if disk {disk} exists, delete the new disk if there is one; then forget the call: {command}"
+            ),
+        ],
+        _ => vec![
+            format!("look in the IaaS for {place}, and delete it if it exists"),
+            format!("then forget the call: {command}"),
+        ],
+    }
+}
+
+/// Describes the steps after a call with an unknown outcome in one text. `command` forgets the call.
+pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
+    steps_to_forget(effect, command).join("; ")
+}
+
+/// Returns true if a file has a line that is not in this text.
+fn shows_more(path: &Path, shown_text: &str) -> bool {
+    let Ok(text) = input::read_text(path, MAX_COMPARED_BYTES) else { return has_content(path) };
+    let is_shown = |line: &str| {
+        let line = line.trim();
+        // The beginning of an answer is shown in quotes.
+        shown_text.contains(line) || shown_text.contains(&line.escape_debug().to_string())
     };
-    format!("look in the IaaS for {}. {advice}", effect.how_to_find())
+    !text.lines().all(is_shown)
 }
 
 fn has_content(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| metadata.len() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_named_only_if_it_has_more_than_the_error_shows() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("answer");
+        let shown_text = "it begins: \"say \\\"no\\\"\"\nthe end of the CPI's log:\nasking";
+        assert!(!shows_more(&path, shown_text), "it does not exist");
+        for (content, expected) in
+            [("", false), ("say \"no\"\n", false), ("  asking\n\n", false), ("asking\nfor more\n", true)]
+        {
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(shows_more(&path, shown_text), expected, "{content}");
+        }
+        std::fs::write(&path, b"\xff").unwrap();
+        assert!(shows_more(&path, shown_text));
+    }
 }

@@ -33,7 +33,8 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
         Error::invalid(format!("the old state '{}' cannot be converted", path.display()))
             .with_source(problem)
             .with_hint(
-                "create a state from the CIDs with `monopile state import`, and move the old file away",
+                "create a state from the CIDs in it: `monopile state import MANIFEST --vm CID --disk CID \
+                 --stemcell CID=NAME/VERSION`",
             )
     })?;
     Ok(state.map(|state| (path, state)))
@@ -128,7 +129,7 @@ fn parse_state(root: &Node, text: &str) -> Result<Option<State>, String> {
     Ok(Some(state))
 }
 
-/// Returns an id that is the same each time the file is read.
+/// Returns an ID that is the same each time the file is read.
 fn id(text: &str, kind: &str) -> String {
     let digest = Sha256::new().chain_update(kind).chain_update(text).finalize();
     let mut bytes = [0; 16];

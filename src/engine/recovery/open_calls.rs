@@ -20,7 +20,8 @@ pub enum OpenCallStatus {
 
 /// Returns the status of an open call. Takes no lock, so it may change.
 pub(crate) fn read_status(state: &State, intent: &Intent<Effect>, call: &OpenCall) -> Result<OpenCallStatus> {
-    let read_error = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let read_error =
+        |error| Error::io(format!("reading the answer to the call {}", intent.request_id), error);
     let outcome = match call.read_progress().map_err(read_error)? {
         CallProgress::Running => return Ok(OpenCallStatus::Running),
         CallProgress::NeverStarted => CallOutcome::NeverStarted,

@@ -58,9 +58,11 @@ fn settle_open_call(
         OpenCallOutcome::Answered(_) => CallOutcome::Answered,
         OpenCallOutcome::Failed(error) => failed_call::outcome(store.state(), &intent.effect, error),
     };
-    if outcome == CallOutcome::Unknown && intent.effect.creates() && may_forget {
+    let is_forgotten = outcome == CallOutcome::Unknown && intent.effect.creates() && may_forget;
+    if is_forgotten {
         run.reporter.warn(format!(
-            "forgetting call {}: {} may exist and is not on record",
+            "forgetting the `{}` of an earlier run (request ID {}): {} may exist, and is not on record",
+            intent.method,
             intent.request_id,
             intent.effect.how_to_find()
         ));
@@ -92,6 +94,7 @@ fn settle_open_call(
     match open_call_outcome {
         OpenCallOutcome::NeverStarted => stage.skip("the CPI had not been called"),
         OpenCallOutcome::Answered(_) => stage.finish(),
+        OpenCallOutcome::Failed(_) if is_forgotten => stage.give_up("forgotten"),
         OpenCallOutcome::Failed(CpiError::NoAnswer { problem, .. }) => {
             stage.give_up(format!("the CPI gave no usable answer: {problem}"));
         }
@@ -179,12 +182,12 @@ fn stays_open_error(
     if is_on_other_machine {
         let host = intent.holder.as_ref().map_or("that machine", |holder| holder.host.as_str());
         error = error.with_hint(format!(
-            "if {host} is only cut off, wait until it is back: it then delivers the answer, and the same \
-             command continues"
+            "if {host} can be reached again later, wait for it: it delivers the answer, and the same command \
+             then continues"
         ));
     }
-    let error = unknown_outcome_error(&intent.effect, open_call, error);
-    suspects::with_vm_search(error, run, inputs, store.state(), &intent.effect)
+    let search = suspects::search_vm(run, inputs, store.state(), &intent.effect);
+    unknown_outcome_error(&intent.effect, open_call, error, search.vm.as_deref()).with_notes(search.note)
 }
 
 /// Reads the answer to a call by the terms under which it was made.
@@ -210,7 +213,8 @@ fn wait_for_call(
     open_call: &OpenCall,
     may_forget: bool,
 ) -> Result<WaitResult> {
-    let read_error = |error| Error::io(format!("reading the answer to call {}", intent.request_id), error);
+    let read_error =
+        |error| Error::io(format!("reading the answer to the call {}", intent.request_id), error);
     let mut backoff = Backoff::up_to(Duration::from_millis(250));
     // The CPI process may need the registry while this run waits for it.
     let mut registry = None;
@@ -241,12 +245,12 @@ fn wait_for_call(
                 if may_forget && intent.effect.creates() {
                     run.reporter.warn(format!(
                         "--forget-open-calls does not apply to the `{method}` of an earlier run while it \
-                         still runs: wait for it, or {end}"
+                         is still running: wait for it, or {end}"
                     ));
                 }
                 run.reporter.note(format!(
-                    "`{method}` of an earlier run still runs; waiting for its answer. Its log is '{}'. \
-                     Ctrl-C stops the wait. If the CPI hangs, {end}",
+                    "the `{method}` of an earlier run is still running; waiting for its answer. Its log is \
+                     in '{}'. Ctrl-C stops the wait. If the CPI hangs, {end}",
                     open_call.log_path().display()
                 ));
             }

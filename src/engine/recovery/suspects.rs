@@ -12,31 +12,26 @@ use base::events::Reporter;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
-/// Describes groups of suspects: how to find them, and the last request.
-fn describe_groups<'g>(groups: impl Iterator<Item = &'g SuspectGroup<'g>>) -> String {
-    let texts: Vec<String> =
-        groups.map(|group| format!("{} ({})", group.in_short(), group.last_request())).collect();
-    texts.join("; ")
-}
-
 /// Warns about the suspects on record.
 pub(crate) fn report(run: &RunContext, state: &State) {
-    let suspects = &state.monopile.suspects;
-    let calls = match suspects.len() {
-        0 => return,
-        1 => "a call of an earlier run".to_owned(),
-        count => format!("{count} calls of earlier runs"),
-    };
-    let them = if suspects.len() == 1 { "it" } else { "them" };
-    run.reporter.warn(format!(
-        "{calls} failed but may have created something: {}. Look for {them} in the IaaS: `monopile state \
-         show MANIFEST` has the details. Then drop the records: `{}`",
-        match suspects.len() {
-            1 => describe_groups(SuspectGroup::all(suspects).iter()),
-            _ => count_by_kind(suspects),
-        },
-        forget_command(run)
-    ));
+    run.reporter.warn(match state.monopile.suspects.as_slice() {
+        [] => return,
+        [suspect] => format!(
+            "a failed call of an earlier run may have created {}, shortly before {}. Look for it in the \
+             IaaS, and delete it if it is not needed; then forget the record: `{}`",
+            suspect.how_to_find(),
+            suspect.called_at,
+            failed_call::forget_command(&format!("--call {}", suspect.request_id))
+        ),
+        suspects => format!(
+            "{} failed calls of earlier runs may have created {}. Look for them in the IaaS, and delete \
+             those that are not needed (`monopile state show MANIFEST` describes them); then forget the \
+             records: `{}`",
+            suspects.len(),
+            count_by_kind(suspects),
+            forget_command()
+        ),
+    });
 }
 
 /// Counts the resources that failed calls may have created, such as "up to 4 VMs and 1 stemcell".
@@ -58,9 +53,9 @@ fn count_by_kind(suspects: &[Suspect]) -> String {
     base::text::and_list(&texts)
 }
 
-/// Returns the command that drops all suspects, ready to paste.
-pub(crate) fn forget_command(run: &RunContext) -> String {
-    failed_call::forget_command(run, "--failed-calls")
+/// Returns the command that forgets all suspects, to be completed with the manifest.
+pub(crate) fn forget_command() -> String {
+    failed_call::forget_command("--failed-calls")
 }
 
 /// Asks the operator at the terminal whether to forget all suspects. Without a terminal, it neither asks nor
@@ -74,9 +69,11 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
         count => format!("{count} failed calls"),
     };
     let groups = SuspectGroup::all(suspects);
+    let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::in_short).collect();
     let question = run.redactor.clean_and_redact(&format!(
-        "The state still has {calls} on record: {} may exist. Check the IaaS first. Delete the state?",
-        describe_groups(groups.iter())
+        "The state still has {calls} on record, which may have created {}. Look in the IaaS first. Delete \
+         the state?",
+        possible_resources.join(", and ")
     ));
     if !confirm(&question)? {
         return Err(Error::new(ErrorKind::Declined, "not confirmed: the state was kept"));
@@ -88,21 +85,38 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
     Ok(true)
 }
 
-/// Fails if the agent of a suspected VM answers while no VM is on record. The CID of the VM is unknown, and a
-/// new VM would have the same address.
+/// A suspected VM whose agent answers.
+pub(crate) struct AnsweringSuspect<'s> {
+    pub(crate) suspect: &'s Suspect,
+    /// The CID of the VM, as far as the agent knows.
+    vm: Option<String>,
+}
+
+impl AnsweringSuspect<'_> {
+    /// Returns the steps for the operator.
+    pub(crate) fn hints(&self) -> Vec<String> {
+        identity::hints_for_suspect(self.suspect, self.vm.as_deref())
+    }
+}
+
+/// Fails if the agent of a suspected VM answers while no VM is on record. A new VM would have the same
+/// address.
 pub(crate) fn check_suspected_vm(
     run: &RunContext,
     reporter: &Reporter,
     endpoint: &AgentEndpoint,
     state: &State,
 ) -> Result<()> {
-    let Some(suspect) = find_answering(run, reporter, endpoint, state)? else { return Ok(()) };
+    let Some(answering_suspect) = find_answering(run, reporter, endpoint, state)? else { return Ok(()) };
+    let suspect = answering_suspect.suspect;
     Err(Error::failure(format!(
-        "an untracked VM answers at {} (agent id {}); its CID is unknown",
+        "an untracked VM answers at {} (agent ID {})",
         endpoint.address(),
         suspect.agent_id.as_deref().unwrap_or_default()
     ))
-    .with_hint(identity::answering_suspect_hint(suspect)))
+    .with_note(identity::origin_of_suspect(suspect))
+    .with_hints(answering_suspect.hints())
+    .with_rerun_hint("then run the same command again"))
 }
 
 /// Like [`check_suspected_vm`], but returns the suspect for the caller to judge.
@@ -111,7 +125,7 @@ pub(crate) fn find_answering<'s>(
     reporter: &Reporter,
     endpoint: &AgentEndpoint,
     state: &'s State,
-) -> Result<Option<&'s Suspect>> {
+) -> Result<Option<AnsweringSuspect<'s>>> {
     let has_suspected_vm = state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm);
     if !has_suspected_vm || state.vm_cid().is_some() {
         return Ok(None);
@@ -127,46 +141,52 @@ pub(crate) fn find_answering<'s>(
         }
     };
     let id = identity::id(&agent_state);
-    let suspect = state.suspected_vm(id);
-    match suspect {
-        Some(_) => looking_for_vm.finish(),
-        None => {
-            looking_for_vm
-                .give_up(format!("another agent answers at {}, with the id '{id}'", agent.address()));
-        }
-    }
-    Ok(suspect)
+    let Some(suspect) = state.suspected_vm(id) else {
+        looking_for_vm.give_up(format!("another agent answers at {}, with the ID '{id}'", agent.address()));
+        return Ok(None);
+    };
+    looking_for_vm.finish();
+    Ok(Some(AnsweringSuspect { suspect, vm: identity::vm_cid(&agent_state).map(str::to_owned) }))
 }
 
-/// Looks for the VM of an unanswered `create_vm` call through its agent. Adds to the error what is known
-/// then, and the CID to look for in the IaaS. Takes the address from the manifest, if that can be read.
-pub(crate) fn with_vm_search(
-    error: Error,
-    run: &RunContext,
-    inputs: &Inputs,
-    state: &State,
-    effect: &Effect,
-) -> Error {
-    let Effect::CreateVm { record, .. } = effect else { return error };
-    let Some(agent) = connect_agent_of_manifest(run, inputs, state) else { return error };
+/// The result of looking for the VM of an unanswered `create_vm` call.
+#[derive(Default)]
+pub(super) struct VmSearch {
+    /// The facts that are known then.
+    pub(super) note: Option<String>,
+    /// The CID of the VM, if its agent names it.
+    pub(super) vm: Option<String>,
+}
+
+/// Looks for the VM of an unanswered `create_vm` call through its agent. Takes the address from the manifest,
+/// if that can be read.
+pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect: &Effect) -> VmSearch {
+    let Effect::CreateVm { record, .. } = effect else { return VmSearch::default() };
+    let Some(agent) = connect_agent_of_manifest(run, inputs, state) else { return VmSearch::default() };
     let address = agent.address();
-    match agent.get_state() {
+    let (note, vm) = match agent.get_state() {
         Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
-            let error = error.with_note(format!("the VM exists: its agent answers at {address}"));
             match identity::vm_cid(&agent_state) {
-                Some(cid) => error.with_note(format!("its agent says that it is VM '{cid}'")),
-                None => error,
+                Some(vm) => (
+                    format!("the VM exists: its agent answers at {address}, and says that it is VM '{vm}'"),
+                    Some(vm.to_owned()),
+                ),
+                None => (format!("the VM exists: its agent answers at {address}"), None),
             }
         }
-        Ok(agent_state) => error.with_note(format!(
-            "another VM's agent answers at {address} (agent id '{}'), so it is unknown whether this VM \
-             exists",
-            identity::id(&agent_state)
-        )),
+        Ok(agent_state) => (
+            format!(
+                "another VM's agent answers at {address} (agent ID '{}'), so it is unknown whether this VM \
+                 exists",
+                identity::id(&agent_state)
+            ),
+            None,
+        ),
         Err(problem) => {
-            error.with_note(format!("the agent of that VM does not answer, but the VM may exist: {problem}"))
+            (format!("the agent of that VM does not answer, but the VM may exist: {problem}"), None)
         }
-    }
+    };
+    VmSearch { note: Some(note), vm }
 }
 
 /// Returns the agent at the address of the manifest, if that can be read.

@@ -13,11 +13,11 @@ const REPORTS: [&str; 9] = [
     "does not find",
     "not on record",
     "cannot confirm that it is gone",
-    "may have created something",
+    "may have created",
     "untracked VM",
     "look in the IaaS for",
-    "in the IaaS, then run the same command again",
-    "to stop tracking the VM",
+    "if no environment uses it, delete it",
+    "to forget the record without deleting the VM",
     "stays on record",
 ];
 

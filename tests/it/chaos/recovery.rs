@@ -9,11 +9,13 @@ use crate::support::scripted::wait_until;
 /// The maximum number of commands for each of the two goals.
 const MAX_COMMANDS: usize = 12;
 /// Parts of messages that ask the operator to look in the IaaS for something.
-const REQUESTS_TO_LOOK: [&str; 4] = [
+const REQUESTS_TO_LOOK: [&str; 6] = [
     "look in the IaaS",
-    "in the IaaS, then run the same command again",
     "delete the VM with this address in the IaaS",
     "delete it in the IaaS",
+    "delete it: `monopile delete-vm ",
+    "delete the untracked VM: `",
+    "delete that VM, and forget the call: `",
 ];
 
 impl ChaosLife {
@@ -90,11 +92,16 @@ impl ChaosLife {
             options.push("--forget-open-calls");
             was_followed = true;
         }
-        if text.contains("state forget --failed-calls") {
+        let failed_call = option(text, "state forget", "--call");
+        let failed_calls = match &failed_call {
+            Some(request_id) => Some(vec!["--call", request_id]),
+            None => option(text, "state forget", "--failed-calls").map(|_| vec!["--failed-calls"]),
+        };
+        if let Some(failed_calls) = failed_calls {
             let command = self.hello.state_command(&["state", "show"]);
             let details = self.hello.world.finish(command).stdout;
             self.look_in_the_iaas(&details);
-            was_followed |= self.forget(&["--failed-calls"]);
+            was_followed |= self.forget(&failed_calls);
         }
         if let Some(cid) = option(text, "state forget", "--vm")
             && self.forget(&["--vm", &cid])

@@ -76,14 +76,14 @@ fn error_of_a_call_shows_the_end_of_its_log() {
         hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
         let run = hello.create(&["-v", "some_password=quite-a-secret"]).exits_with(1);
         assert!(
-            run.stderr.contains(at_fault) && run.stderr.contains("the end of its log:"),
+            run.stderr.contains(at_fault) && run.stderr.contains("the end of the CPI's log:"),
             "{}",
             run.stderr
         );
         assert!(run.stderr.contains("step 20") && run.stderr.contains(REDACTED_PASSWORD), "{}", run.stderr);
         assert!(!run.stderr.contains("step 8\n") && !run.stderr.contains("quite-"), "{}", run.stderr);
         // The log does not repeat the message of an error.
-        assert_eq!(run.stderr.matches("X: no room").count(), 1, "{}", run.stderr);
+        assert_eq!(run.stderr.matches("no room").count(), 1, "{}", run.stderr);
     }
     // The call stays open, and the next run reports the same.
     let run = hello.create(&["-v", "some_password=quite-a-secret"]).exits_with(1);

@@ -67,27 +67,27 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     (
         "a null result",
         "printf '{\"result\": null, \"error\": null}'",
-        "`create_vm` must return an array of a non-empty CID",
+        "`create_vm` must return a list of a non-empty CID",
     ),
-    ("an empty CID", "printf '{\"result\": \"\"}'", "must return an array of a non-empty CID"),
-    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "must return an array of a non-empty CID"),
-    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return an array of a non-empty CID"),
+    ("an empty CID", "printf '{\"result\": \"\"}'", "must return a list of a non-empty CID"),
+    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "must return a list of a non-empty CID"),
+    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return a list of a non-empty CID"),
     (
         "a CID that is a list",
         "printf '{\"result\": [[\"vm\"], {}]}'",
-        "`create_vm` must return an array of a non-empty CID",
+        "`create_vm` must return a list of a non-empty CID",
     ),
     (
         "networks that are text",
         "printf '{\"result\": [\"vm\", \"net\"]}'",
-        "`create_vm` must return an array of a non-empty CID",
+        "`create_vm` must return a list of a non-empty CID",
     ),
     (
-        "a hash",
+        "an object",
         "printf '{\"result\": {\"cid\": \"vm\"}}'",
-        "`create_vm` must return an array of a non-empty CID",
+        "`create_vm` must return a list of a non-empty CID",
     ),
-    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return an array of a non-empty CID"),
+    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return a list of a non-empty CID"),
     ("17 MiB of white space", "head -c 17M /dev/zero | tr '\\0' ' '", "larger than 16 MiB"),
     (
         "17 MiB of text",
@@ -129,7 +129,8 @@ fn malformed_answer_is_a_clear_error() {
             assert_eq!(run.code, 1, "{name}: {}{}", run.stdout, run.stderr);
             assert!(run.stderr.contains(problem), "{name}: {}", run.stderr);
             for text in [
-                "no usable answer to `create_vm` (request ",
+                "no usable answer to `create_vm`: ",
+                "note: request ID ",
                 "the outcome of the CPI's `create_vm` is unknown",
                 "look in the IaaS for a VM with the address",
                 "--forget-open-calls",
@@ -163,16 +164,12 @@ fn malformed_answer_is_a_clear_error() {
 #[test]
 fn next_run_knows_how_the_process_ended() {
     let hello = Hello::new();
-    // The log names the cause, so the first hint is to correct it.
+    // The log names the cause, so a hint is to correct it. The error shows the whole log.
     let reaction = Reaction::Instead("echo \"KeyError: 'region'\" >&2; exit 1".to_owned());
     hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     let run = hello.create(&[]).exits_with(1);
-    let first = run.stderr.split("  hint: ").nth(1).unwrap();
-    assert!(
-        first.starts_with("look for the cause, and correct it first, or the next call fails as well: `cat /"),
-        "{}",
-        run.stderr
-    );
+    let cause_hint = "hint: correct the cause, or the next call fails too\n  hint: then forget the call: `";
+    assert!(run.stderr.contains(cause_hint) && !run.stderr.contains("`cat "), "{}", run.stderr);
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
         (
@@ -276,10 +273,10 @@ fn rejects_wrong_result_types_of_every_method() {
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
     for (result, problem) in [
-        ("[]", "must return a hash"),
-        ("{\"api_version\": \"2\"}", "`api_version` must be a positive integer"),
-        ("{\"api_version\": 0}", "`api_version` must be a positive integer"),
-        ("{\"api_version\": 99999999999999999999}", "`api_version` must be a positive integer"),
+        ("[]", "must return an object"),
+        ("{\"api_version\": \"2\"}", "`api_version` must be a whole number above 0"),
+        ("{\"api_version\": 0}", "`api_version` must be a whole number above 0"),
+        ("{\"api_version\": 99999999999999999999}", "`api_version` must be a whole number above 0"),
         ("{\"api_version\": 2, \"stemcell_formats\": \"raw\"}", "`stemcell_formats` must be a list"),
     ] {
         assert_fails(&hello, "info", result, problem, false);
@@ -296,7 +293,7 @@ fn rejects_wrong_result_types_of_every_method() {
     assert_fails(&hello, "create_disk", "null", "`create_disk` must return a non-empty CID", true);
     assert_fails(&hello, "create_disk", "\"\"", "`create_disk` must return a non-empty CID", true);
     for result in ["7", "true", "[]"] {
-        assert_fails(&hello, "attach_disk", result, "`attach_disk` must return a string or a hash", true);
+        assert_fails(&hello, "attach_disk", result, "`attach_disk` must return a string, an object", true);
     }
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();

@@ -7,16 +7,16 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 fn every_error_type_has_a_hint_and_is_not_retried() {
     let hello = Hello::new();
     for (error_type, hint) in [
-        ("Bosh::Clouds::VMNotFound", " creates a new one"),
+        ("Bosh::Clouds::VMNotFound", "if the VM is gone, create a new one: `"),
         ("Bosh::Clouds::DiskNotFound", "the disk is gone, or the CPI looks in another"),
-        ("Bosh::Clouds::StemcellNotFound", "; the next create-env uploads the stemcell again"),
+        ("Bosh::Clouds::StemcellNotFound", "; the next create-env uploads it again"),
         ("Bosh::Clouds::VMCreationFailed", "check the VM's `cloud_properties`"),
         ("Bosh::Clouds::NoDiskSpace", "free space in the IaaS"),
-        ("Bosh::Clouds::NotSupported", "cannot do this"),
+        ("Bosh::Clouds::NotSupported", "compare the `cloud_properties` with"),
         ("Bosh::Clouds::CloudError", "in the IaaS or in the CPI's properties"),
         ("Bosh::Clouds::CpiError", "in the IaaS or in the CPI's properties"),
-        ("My::Own::Error", "correct what the message above names"),
-        ("", "does not say what kind of error this is"),
+        ("My::Own::Error", "in the IaaS or in the CPI's properties"),
+        ("", "in the IaaS or in the CPI's properties"),
     ] {
         hello.set_script(Script::with_info(InfoAnswer::Local).fail(
             "create_vm",
@@ -25,12 +25,11 @@ fn every_error_type_has_a_hint_and_is_not_retried() {
             false,
         ));
         let run = hello.create(&[]).exits_with(1);
-        assert!(
-            run.stderr.contains("the CPI's `create_vm` failed (request "),
-            "{error_type}: {}",
-            run.stderr
-        );
-        assert!(run.stderr.contains("create_vm failed as the script says"), "{error_type}: {}", run.stderr);
+        let error = "error: the CPI's `create_vm` failed: create_vm failed as the script says\n";
+        assert!(run.stderr.contains(error), "{error_type}: {}", run.stderr);
+        let type_part = if error_type.is_empty() { String::new() } else { format!("type {error_type}, ") };
+        let note = format!("note: {type_part}request ID ");
+        assert!(run.stderr.contains(&note), "{error_type}: {}", run.stderr);
         assert!(run.stderr.contains(hint), "{error_type}: {}", run.stderr);
         assert_eq!(hello.calls("create_vm"), 1, "{error_type}");
         assert_eq!(hello.cloud(), hello.recorded_cids(), "{error_type}");

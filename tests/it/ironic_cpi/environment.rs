@@ -251,7 +251,7 @@ fn kill_during_create_vm_leaks_nothing() {
     kill_process(pids[0], Signal::KILL).unwrap();
     let vm_of_killed_run = vm();
     let run = hello.create(&[]).exits_with(1);
-    assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent id"), "{}", run.stderr);
+    assert!(run.stderr.contains("--forget-open-calls") && run.stderr.contains("agent ID"), "{}", run.stderr);
     assert_eq!(vm(), vm_of_killed_run);
     create_env(&metal, &hello, &["--forget-open-calls"]);
     assert_ne!(vm(), vm_of_killed_run);

@@ -37,10 +37,10 @@ fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(code);
     let contradiction = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
-    let forget = format!("monopile state forget --vm {vm} --state ");
+    let forget = format!("monopile state forget hello/manifest.yml --state state.json --vm {vm}`");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in ["the CPI probably looks in the wrong place", &contradiction, &forget] {
+    for text in ["the CPI probably looks in another account, region or project", &contradiction, &forget] {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
     // A table cannot hold a command to paste.
@@ -96,7 +96,7 @@ fn status_believes_the_agent() {
         format!("error: the CPI says that VM '{vm}' does not exist, but its agent answers at https://");
     for text in [
         error.as_str(),
-        "note: the CPI probably looks in the wrong place\n",
+        "note: the CPI probably looks in another account, region or project\n",
         "hint: check the account, region and project in the properties of the CPI",
         "hint: compare everything on record: `monopile cloud-check hello/manifest.yml ",
         " --report`",
@@ -156,7 +156,7 @@ fn silent_vm_in_another_region_is_not_called_gone() {
     let change_hint = "because some of its properties have changed since the VM was created: cloud/region\n";
     for (value, cause) in [("us", format!(", {change_hint}")), ("eu", "\n".to_owned())] {
         hello.add_ops("region.yml", &region(value));
-        let cause = format!("the CPI probably looks in the wrong place{cause}");
+        let cause = format!("the CPI probably looks in another account, region or project{cause}");
         let run = |command: &str, extra_args: &[&str]| {
             let output =
                 hello.world.finish(hello.command(command, &[&quick[..], extra_args].concat())).exits_with(6);
@@ -206,7 +206,7 @@ fn changed_root_of_the_local_cpi_is_noticed() {
         }
         command.env("HOME", hello.world.path("home-b"));
         let run = hello.world.finish(command).exits_with(3);
-        for text in ["looks in the wrong place", "home-b/.local/state/monopile/local'", "and with the HOME"] {
+        for text in ["in another directory", "home-b/.local/state/monopile/local'", "and with the HOME"] {
             assert!(run.stderr.contains(text), "{words:?}: {text}: {}", run.stderr);
         }
         assert_eq!(hello.world.read("state.json"), before, "{words:?}");
@@ -272,7 +272,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     for text in [
         &format!("says that disk '{disk}' does not exist; it stays on record"),
         "because some of its properties have changed since the disk was created: cloud/region",
-        &format!("if it is gone, drop its record: `monopile state forget --disk {disk} --state "),
+        &format!("if it is gone, forget its record: `monopile state forget "),
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
@@ -320,7 +320,7 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
             &format!("says that snapshot '{snapshot}' does not exist; it stays on record"),
             &format!("still on record: snapshot '{snapshot}', stemcell '{stemcell}'"),
             "because some of its properties have changed since the snapshot was created: cloud/region",
-            &format!("if it is gone, drop its record: `monopile state forget --snapshot {snapshot} --state "),
+            &format!("if it is gone, forget its record: `monopile state forget "),
         ] {
             assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
         }

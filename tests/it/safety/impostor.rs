@@ -36,13 +36,13 @@ fn foreign_agent_gets_no_commands() {
     for id in [OTHER, ""] {
         hello.world.write(FILE, id);
         let expected =
-            if id.is_empty() { "it gives no agent id".to_owned() } else { format!("its agent id is {id}") };
+            if id.is_empty() { "it gives no agent ID".to_owned() } else { format!("its agent ID is {id}") };
 
         // Two runs create a new VM. The second one deletes the VM of the first one without any other message
         // to the foreign agent.
         for _ in 0..2 {
             let run = hello.create(&[]).exits_with(5);
-            for text in ["is not the agent of VM", expected.as_str(), "delete it in the IaaS"] {
+            for text in ["is not the agent of VM", expected.as_str(), "if no environment uses it, "] {
                 assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
             }
             assert_harmless(&proxy);

@@ -179,7 +179,7 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
         hello.world.run(["state", "forget", "--state", "state.json", "--yes", "--call", &id]).exits_with(1);
     assert!(run.stderr.contains("is still running"), "{}", run.stderr);
     let run = hello.world.run(["state", "show", "--state", "state.json"]).success();
-    assert!(run.stdout.contains(&id) && run.stdout.contains("agent id"), "{}", run.stdout);
+    assert!(run.stdout.contains(&id) && run.stdout.contains("agent ID"), "{}", run.stdout);
 
     hello.release_call();
     hello.wait_until_idle();

@@ -47,7 +47,11 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     assert!(names_ids(&run), "{}", run.stderr);
     assert_eq!(hello.cloud(), [vm.clone()].into());
 
-    hello.call("delete_vm", json!([vm]));
+    // The commands in the error can be used unchanged.
+    let delete_hint = "hint: delete the untracked VM: `monopile delete-vm hello/manifest.yml ";
+    assert!(run.stderr.contains(delete_hint) && run.stderr.contains(&format!(" {vm}`\n")), "{}", run.stderr);
+    hello.world.finish(hello.subcommand(&["delete-vm"], &["-n", &vm])).success();
+    assert_eq!(hello.cloud(), [].into());
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("the state was kept") && names_ids(&run), "{}", run.stdout);
     let run = run_state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
@@ -58,6 +62,42 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json"));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+/// The outcome of the call is unknown, and the agent of its VM answers. The error names the command that
+/// deletes the VM. It can be used before and after the call is forgotten.
+#[test]
+fn vm_of_an_unknown_call_is_deleted_by_its_cid() {
+    for forgets_first in [false, true] {
+        let hello = Hello::new();
+        let answer = Reaction::After("printf garbage".to_owned());
+        hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, answer));
+        let run = hello.create(&[]).exits_with(1);
+        assert_eq!(run.stderr.matches("garbage").count(), 1, "{}", run.stderr);
+        hello.set_script(Script::with_info(InfoAnswer::Local));
+        let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();
+        let note = format!(", and says that it is VM '{vm}'\n");
+        crate::support::scripted::wait_until("its agent answers", || {
+            hello.create(&[]).stderr.contains(&note)
+        });
+        let run = hello.create(if forgets_first { &["--forget-open-calls"] } else { &[] }).exits_with(1);
+        let options = if forgets_first { "" } else { " --forget-open-calls" };
+        let command = format!(" {vm}{options}`\n");
+        assert!(run.stderr.contains(": `monopile delete-vm hello/manifest.yml "), "{}", run.stderr);
+        assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
+        for unfit in ["look in the IaaS", "state import", "lost"] {
+            assert!(!run.stderr.contains(unfit), "{unfit}: {}", run.stderr);
+        }
+        assert!(!forgets_first || run.stdout.contains("of an earlier run: forgotten"), "{}", run.stdout);
+
+        let delete_options = ["-n", &vm, "--forget-open-calls"];
+        let count = if forgets_first { 2 } else { 3 };
+        hello.world.finish(hello.command("delete-vm", &delete_options[..count])).success();
+        assert!(!hello.cloud().contains(&vm));
+        hello.create(&[]).success();
+        hello.delete(&[]).success();
+        assert_eq!(hello.leftovers(), Vec::<String>::new());
+    }
 }
 
 #[test]
@@ -79,13 +119,13 @@ fn failed_calls_stay_visible_but_stop_no_run() {
         true,
     ));
     let run = hello.create(&[]).success();
-    assert!(run.stderr.contains("3 calls of earlier runs failed"), "{}", run.stderr);
+    assert!(run.stderr.contains("3 failed calls of earlier runs may"), "{}", run.stderr);
     let kinds: Vec<Value> = suspects(&hello).iter().map(|suspect| suspect["what"].clone()).collect();
     assert_eq!(kinds, ["stemcell", "vm", "disk", "disk"]);
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     // Calls of the same kind are one item, and one command drops all of them.
-    assert!(run.stderr.contains("4 calls of earlier runs failed"), "{}", run.stderr);
+    assert!(run.stderr.contains("4 failed calls of earlier runs may"), "{}", run.stderr);
     let check = hello.world.finish(hello.command("cloud-check", &[])).success().stdout;
     assert!(
         check.starts_with("VM, agent and disks are as recorded.\nFailed calls may have created "),
@@ -98,10 +138,9 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     );
     let status = hello.world.finish(hello.command("status", &[])).success().stdout;
     assert!(status.contains("see `monopile state show hello/manifest.yml --"), "{status}");
-    assert!(run.stderr.contains(": a stemcell, a VM and up to 2 disks. Look for them"), "{}", run.stderr);
-    let path = hello.world.path("state.json");
-    let command = format!("`monopile state forget --failed-calls --state {}`", path.display());
-    assert!(run.stderr.contains(&command), "{command}: {}", run.stderr);
+    assert!(run.stderr.contains(" a stemcell, a VM and up to 2 disks. Look for them"), "{}", run.stderr);
+    let command = "`monopile state forget hello/manifest.yml --state state.json --failed-calls`";
+    assert!(run.stderr.contains(command), "{}", run.stderr);
     let output = run_state(&hello, &["show"]).success().stdout;
     assert!(output.contains("2 failed calls for a disk"), "{output}");
     let run = run_state(&hello, &["forget", "--failed-calls"]).exits_with(2);
@@ -133,7 +172,8 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
         pty.press(key);
         assert_eq!(pty.end(), code, "{}", pty.text());
         let text = pty.text();
-        assert!(text.contains("The state still has 2 failed calls on record: up to 2 images of"), "{text}");
+        let question = "2 failed calls on record, which may have created up to 2 stemcells of";
+        assert!(text.contains(question), "{text}");
         assert!(!text.contains("all data on its disks"), "{text}");
         assert_eq!(hello.world.exists("state.json"), key == "n\r", "{text}");
     }
@@ -170,7 +210,8 @@ fn vm_without_its_stemcell_leaves_no_suspect() {
     assert_eq!(suspects(&hello), Vec::<Value>::new());
     let stemcell = hello.state()["stemcells"][0]["cid"].as_str().unwrap().to_owned();
     let hint = format!(
-        "if the image is gone, drop its record: `monopile state forget --stemcell {stemcell} --state "
+        "if the stemcell is gone, forget its record: `monopile state forget hello/manifest.yml --state \
+         state.json --stemcell {stemcell}`"
     );
     assert!(run.stderr.contains(&hint) && !run.stderr.contains("may have created"), "{}", run.stderr);
     hello.create(&[]).success();
@@ -215,10 +256,12 @@ fn missing_optional_method_leaves_no_suspect() {
     hello.set_script(Script::with_info(InfoAnswer::Local).without_method("snapshot_disk", 0));
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
-    let hint =
-        format!("or if you find nothing, drop the record: `monopile state forget --call {request} --state ");
+    let hint = format!(
+        "hint: then forget the record of the failed call: `monopile state forget hello/manifest.yml --state \
+         state.json --call {request}`"
+    );
     let note =
-        "note: the CPI lacks a method, which may not be `snapshot_disk`: it may have created something";
+        "note: `snapshot_disk` may have created a snapshot before the CPI called a method that it lacks";
     assert!(run.stderr.contains(note), "{}", run.stderr);
     assert!(!run.stderr.contains("correct the cause"), "{}", run.stderr);
     let hint_start = "hint: look in the IaaS for a snapshot of disk";

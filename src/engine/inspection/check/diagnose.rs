@@ -18,7 +18,7 @@ use crate::effects::{
 };
 use crate::jobs::AgentState;
 use crate::protocol::DiskCid;
-use crate::recovery::suspects;
+use crate::recovery::suspects::{self, AnsweringSuspect};
 use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
 use base::console::LastBoot;
 use base::text::comma_list;
@@ -234,7 +234,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         });
     }
     checking.finish();
-    let (call_problem, call_findings) = find_failed_calls(probe)?;
+    let (call_problem, call_findings) = find_failed_calls(probe, &mut hints)?;
     let disk_problems: Vec<Problem> = denied_disks.into_iter().map(|disk| evidence.problem(disk)).collect();
     let is_contradicted = disk_problems.iter().any(|problem| problem.kind == ProblemKind::Contradiction);
     // A VM whose agent answers has the cause in its own problem.
@@ -358,18 +358,23 @@ fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Pr
 }
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
-fn find_failed_calls(probe: &Probe<'_>) -> Result<(Option<Problem>, Vec<Finding>)> {
+/// Adds hints for that problem.
+fn find_failed_calls(probe: &Probe<'_>, hints: &mut Vec<String>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let Probe { run, endpoint, state, .. } = probe;
     let answering_suspect = suspects::find_answering(run, &run.reporter, endpoint, state)?;
     let suspects = probe.state.monopile.suspects.iter();
     let (answering_suspects, other_suspects): (Vec<Suspect>, Vec<Suspect>) =
-        suspects.cloned().partition(|suspect| answering_suspect == Some(suspect));
-    let problem = answering_suspects.last().map(|suspect| Problem {
+        suspects.cloned().partition(|suspect| {
+            answering_suspect.as_ref().is_some_and(|answering_suspect| answering_suspect.suspect == suspect)
+        });
+    hints.extend(answering_suspect.iter().flat_map(AnsweringSuspect::hints));
+    let problem = answering_suspect.map(|AnsweringSuspect { suspect, .. }| Problem {
         kind: ProblemKind::UntrackedVm,
         description: format!(
-            "an untracked VM answers at {}: {}",
+            "an untracked VM answers at {} (agent ID {}): {}",
             probe.agent.address(),
-            identity::answering_suspect_hint(suspect)
+            suspect.agent_id.as_deref().unwrap_or_default(),
+            identity::origin_of_suspect(suspect)
         ),
         subject: ProblemSubject::Call(FailedCall {
             request_id: suspect.request_id.to_string(),
