@@ -24,6 +24,14 @@ fn look_elsewhere(hello: &Hello) {
     hello.set_answer("delete_disk", "instead", &empty_answer);
 }
 
+/// Returns the hint to forget the record of a resource that is gone.
+fn forget_hint(kind: &str, cid: &str) -> String {
+    format!(
+        "if it is gone, forget its record: `monopile state forget hello/manifest.yml --state state.json \
+         --{kind} {cid}`"
+    )
+}
+
 /// Runs a command while the CPI looks in the wrong place. It must say so, and change neither the cloud nor
 /// the state.
 fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
@@ -37,10 +45,12 @@ fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let run = hello.world.finish(hello.command(words[0], &words[1..])).exits_with(code);
     let contradiction = format!("says that VM '{vm}' does not exist, but its agent answers at https://");
-    let forget = format!("monopile state forget hello/manifest.yml --state state.json --vm {vm}`");
+    let forget_command = format!("monopile state forget hello/manifest.yml --state state.json --vm {vm}`");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in ["the CPI probably looks in another account, region or project", &contradiction, &forget] {
+    for text in
+        ["the CPI probably looks in another account, region or project", &contradiction, &forget_command]
+    {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
     // A table cannot hold a command to paste.
@@ -272,7 +282,7 @@ fn disk_and_stemcell_are_not_lost_by_a_delete_in_another_region() {
     for text in [
         &format!("says that disk '{disk}' does not exist; it stays on record"),
         "because some of its properties have changed since the disk was created: cloud/region",
-        &format!("if it is gone, forget its record: `monopile state forget "),
+        &forget_hint("disk", disk),
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
@@ -320,7 +330,7 @@ fn stemcell_and_snapshot_not_found_in_another_region_stay_on_record() {
             &format!("says that snapshot '{snapshot}' does not exist; it stays on record"),
             &format!("still on record: snapshot '{snapshot}', stemcell '{stemcell}'"),
             "because some of its properties have changed since the snapshot was created: cloud/region",
-            &format!("if it is gone, forget its record: `monopile state forget "),
+            &forget_hint("snapshot", &snapshot),
         ] {
             assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
         }
