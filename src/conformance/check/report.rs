@@ -194,7 +194,8 @@ impl Report {
             (0, _) => " (against what some callers expect)".to_owned(),
             (violations, unmet_expectations) => {
                 format!(
-                    " ({violations} against the contract, {unmet_expectations} against what some callers expect)"
+                    " ({violations} against the contract, {unmet_expectations} against what some callers \
+                     expect)"
                 )
             }
         };

@@ -36,7 +36,7 @@ fn files_of_a_directory_are_used_without_a_network() {
         "2 artifacts cannot be used",
         "/x.tgz' is in no cache",
         "/s.tgz' is in no cache",
-        "cache export e.yml FILE",
+        "cache export e.yml bundle.tgz",
     ] {
         assert!(missing.stderr.contains(part), "{part}: {}", missing.stderr);
     }
