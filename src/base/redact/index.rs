@@ -183,7 +183,7 @@ fn longest_prefix<'b>(bucket: &'b [IndexedSpelling], text: &[u8]) -> Option<&'b 
 }
 
 /// Returns the first bytes of a text as a key.
-pub(super) fn key(text: &[u8]) -> Option<u32> {
+fn key(text: &[u8]) -> Option<u32> {
     text.first_chunk::<KEY_BYTES>().map(|bytes| u32::from_be_bytes(*bytes))
 }
 

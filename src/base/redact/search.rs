@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
-use super::index::{Index, IndexedSpelling, KEY_BYTES, KeyFilter, key};
+use super::index::{Index, IndexedSpelling, KEY_BYTES, KeyFilter};
 use super::spellings;
 use super::view::{DecodedView, compact, compact_offsets, is_escape, is_noise, is_quoted};
 
@@ -280,17 +280,20 @@ impl Spellings {
     /// any further for one.
     fn may_end_with_fragment(&self, text: &[u8], residue_bytes: usize) -> bool {
         let last_bytes = text.iter().rev().filter(|byte| !is_noise(**byte)).take(residue_bytes + KEY_BYTES);
-        let mut last_bytes: Vec<u8> = last_bytes.copied().collect();
-        last_bytes.reverse();
-        last_bytes.windows(KEY_BYTES).filter_map(key).any(|key| self.fragments.may_contain(key))
+        let mut key = [0; KEY_BYTES];
+        last_bytes.enumerate().any(|(index, byte)| {
+            key.rotate_right(1);
+            key[0] = *byte;
+            index + 1 >= KEY_BYTES && self.fragments.may_contain(u32::from_be_bytes(key))
+        })
     }
 
     /// Returns false if a text does not begin with a fragment of a secret.
     fn may_begin_with_fragment(&self, text: &[u8]) -> bool {
         let mut first_bytes = text.iter().filter(|byte| !is_noise(**byte)).copied();
-        let mut bytes = [0; KEY_BYTES];
-        bytes.iter_mut().all(|byte| first_bytes.next().map(|first| *byte = first).is_some())
-            && key(&bytes).is_some_and(|key| self.fragments.may_contain(key))
+        let mut key = [0; KEY_BYTES];
+        key.iter_mut().all(|byte| first_bytes.next().map(|first| *byte = first).is_some())
+            && self.fragments.may_contain(u32::from_be_bytes(key))
     }
 
     /// Searches the start of a part of a text for the end of a secret.

@@ -145,10 +145,16 @@ impl<'t> DecodedView<'t> {
     /// Returns, for 0 to 3 characters skipped at the start of a run, whether the rest may decode to at least
     /// `min_bytes` bytes of text. Most words, paths and IDs do not, and are not decoded.
     fn alignments(&self, range: &Range<usize>, min_bytes: usize) -> [bool; 4] {
+        let run = self.bytes.get(range.clone()).unwrap_or_default();
+        if !run.contains(&b'\n') {
+            return std::array::from_fn(|alignment| {
+                run.get(alignment..).is_some_and(|run| may_be_text(run, min_bytes))
+            });
+        }
         let mut lengths = [TextLength::default(); 4];
         let mut is_text = [false; 4];
         let mut previous_value = None;
-        let values = self.bytes.get(range.clone()).unwrap_or_default().iter().map(|byte| sextet(*byte));
+        let values = run.iter().map(|byte| sextet(*byte));
         for (index, value) in values.filter(|value| *value != NOT_BASE64).enumerate() {
             if let Some(previous_value) = previous_value.replace(value) {
                 // Each byte spans two base64 characters, and its bit offset depends on the alignment.
@@ -331,6 +337,44 @@ impl TextLength {
         self.due_bytes = if is_continuation { self.due_bytes.saturating_sub(1) } else { more_bytes };
         self.length += 1;
     }
+}
+
+/// Returns false if a run of base64 without line breaks decodes to no text of `min_bytes` bytes.
+///
+/// Looks at each candidate from its end. The first two bytes that cannot follow each other exclude all
+/// candidates that contain them, so most characters are not decoded.
+fn may_be_text(run: &[u8], min_bytes: usize) -> bool {
+    let decoded_bytes = run.len() / 4 * 3 + (run.len() % 4).saturating_sub(1);
+    let value = |offset: usize| run.get(offset).map_or(0, |byte| sextet(*byte));
+    let decoded_byte = |index: usize| {
+        let offset = index / 3 * 4 + index % 3;
+        let (first, second) = (value(offset), value(offset + 1));
+        match index % 3 {
+            0 => first << 2 | second >> 4,
+            1 => first << 4 | second >> 2,
+            _ => first << 6 | second,
+        }
+    };
+    let mut start = 0;
+    while start + min_bytes <= decoded_bytes {
+        let mut index = start + min_bytes - 1;
+        let mut next_byte = decoded_byte(index);
+        while index > start {
+            let byte = decoded_byte(index - 1);
+            let is_continuation = next_byte & 0xc0 == 0x80;
+            // A byte of ASCII ends a character, and the first byte of a longer one does not.
+            if (byte < 0x80 && is_continuation) || (byte >= 0xc0 && !is_continuation) {
+                break;
+            }
+            index -= 1;
+            next_byte = byte;
+        }
+        if index == start {
+            return true;
+        }
+        start = index;
+    }
+    false
 }
 
 /// Returns true for characters that quoting and wrapping add to a text.
