@@ -167,7 +167,8 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
 }
 
 fn redact_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
-    StepWords { imperative: redact(&words.imperative), past_tense: redact(&words.past_tense) }
+    let StepWords { imperative, past_tense, negation } = words;
+    StepWords { imperative: redact(imperative), past_tense: redact(past_tense), negation: redact(negation) }
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
@@ -226,7 +227,7 @@ mod tests {
                 count: 1,
                 step: "create_vm",
                 description: secret(),
-                words: StepWords { imperative: secret(), past_tense: secret() },
+                words: StepWords { imperative: secret(), past_tense: secret(), negation: secret() },
                 reason: secret(),
             },
             Event::PlanShown { lines: vec![secret()] },
@@ -245,7 +246,7 @@ mod tests {
                 report: Some(Box::new(RunReport {
                     steps: vec![StartedStep {
                         description: secret(),
-                        words: StepWords { imperative: secret(), past_tense: secret() },
+                        words: StepWords { imperative: secret(), past_tense: secret(), negation: secret() },
                         reason: secret(),
                         is_done: true,
                         has_failed_later: false,

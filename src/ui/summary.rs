@@ -67,10 +67,10 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
     steps.chain(not_started.map(|line| (Styled::plain(line), 5)))
 }
 
-/// Describes a step, in the past tense if it is done.
+/// Describes a step, in the past tense if it is done or was skipped.
 fn step_text(step: &StartedStep) -> String {
     match &step.skip_reason {
-        Some(reason) => format!("{} (skipped: {reason})", step.words.imperative),
+        Some(reason) => format!("{}: {reason}", step.words.negation),
         None if step.is_done => step.words.past_tense.clone(),
         None => step.words.imperative.clone(),
     }
@@ -129,7 +129,11 @@ mod tests {
     fn failed_run_lists_its_steps() {
         let step = |attempt: &str, past: &str, reason: &str, is_done| StartedStep {
             description: String::new(),
-            words: StepWords { imperative: attempt.into(), past_tense: past.into() },
+            words: StepWords {
+                imperative: attempt.into(),
+                past_tense: past.into(),
+                negation: format!("Did not {}{}", attempt[..1].to_lowercase(), &attempt[1..]),
+            },
             reason: reason.into(),
             is_done,
             has_failed_later: false,
@@ -182,7 +186,7 @@ mod tests {
         What was done
           1. Stopped the jobs on VM vm-1
           2. Took a snapshot of disk disk-1
-          3. Delete VM vm-1 (skipped: it does not exist any more)
+          3. Did not delete VM vm-1: it does not exist any more
           4. Grew disk disk-1 to 9 MiB in place
           5. FAILED: Create the VM of 'hello/0'
           6. Attached disk disk-1, then FAILED

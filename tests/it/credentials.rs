@@ -219,7 +219,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     let warning = "the jobs cannot be stopped before the VM is replaced, because its agent does not answer: ";
     assert!(plan.stderr.contains(warning), "{}", plan.stderr);
-    assert!(plan.stdout.contains("1. Leave the jobs on VM "), "{}", plan.stdout);
+    assert!(plan.stdout.contains("1. Stop the jobs on VM "), "{}", plan.stdout);
     assert!(!plan.stdout.contains("downtime"), "{}", plan.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -297,7 +297,7 @@ fn unresponsive_vm_is_replaced_on_change() {
         .finish(environment.hello.command("plan", &["--detailed-exitcode", "--agent-timeout", "1s"]))
         .exits_with(7);
     assert!(plan.stdout.contains("its agent does not answer"), "{}", plan.stdout);
-    assert!(plan.stdout.contains("Leave the jobs on VM '"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("Stop the jobs on VM '"), "{}", plan.stdout);
     let run = environment.hello.create(&["-n"]).success();
     assert!(run.stdout.contains("Replace the VM: its agent"), "{}", run.stdout);
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");

@@ -26,6 +26,8 @@ pub struct StepWords {
     pub imperative: String,
     /// The step in the past tense: "Grew disk 'd' to 9 MiB in place".
     pub past_tense: String,
+    /// The step if it was skipped: "Did not grow disk 'd' to 9 MiB in place".
+    pub negation: String,
 }
 
 /// Identifies a stage within one run.
@@ -246,7 +248,7 @@ pub enum Outcome {
     },
     /// The stage was tried without success, and the run goes on.
     Unsuccessful {
-        /// The result, a clause such as "no answer after 10 s".
+        /// The result, a clause such as "its agent did not answer within 10 s".
         reason: String,
     },
     /// The stage failed. The error is in [`Event::RunFinished`].

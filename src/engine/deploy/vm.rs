@@ -1,7 +1,5 @@
 //! Creates, stops and describes the VM, and uploads its stemcell.
 
-use std::time::Instant;
-
 use serde_json::{Map, Value, json};
 
 use super::deletion_run::DeletionRun;
@@ -230,7 +228,6 @@ pub(super) fn stop(
         .registry
         .as_ref()
         .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
-    let start = Instant::now();
     match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| wait_stage.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
@@ -238,18 +235,20 @@ pub(super) fn stop(
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));
             }
-            let summary = match error.is_transient() {
-                true => format!("no answer after {}", text::duration(start.elapsed())),
-                false => "its agent cannot be used".to_owned(),
-            };
-            wait_stage.give_up(format!("{summary}: {error}; its jobs are not stopped"));
+            wait_stage.give_up(match error.is_transient() {
+                true => {
+                    let timeout = text::duration(deletion_run.agent_timeout);
+                    format!("its agent did not answer within {timeout}")
+                }
+                false => format!("its agent cannot be used: {error}"),
+            });
             return Ok(());
         }
     }
     if let Some(expected_agent_id) = expected_agent_id
         && let Some(foreign) = ForeignAgent::ask(agent, &expected_agent_id)?
     {
-        wait_stage.give_up(format!("another VM answers ({foreign}), so no jobs are stopped"));
+        wait_stage.give_up(format!("another VM answers ({foreign})"));
         return Ok(());
     }
     wait_stage.finish();

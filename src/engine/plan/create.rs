@@ -136,7 +136,7 @@ fn plan_new_vm(
             false => plan.push(Step::StopJobs(vm.clone()), reason.clone()),
         }
         if let Some(disk) = state.current_disk().filter(|_| options.takes_snapshot) {
-            plan.push(Step::SnapshotDisk(disk.handle()), "--snapshot");
+            plan.push(Step::SnapshotDisk(disk.handle()), "requested by --snapshot");
         }
         plan.push_deletion(vm, reason.clone());
     }
@@ -253,7 +253,7 @@ fn plan_disk(
     let change = disk_change_reason(state, desired);
     let shrinks = spec.size < current_disk.size;
     let copy_reason = match change {
-        _ if options.recreate_persistent_disks => Some("--recreate-persistent-disks".to_owned()),
+        _ if options.recreate_persistent_disks => Some("requested by --recreate-persistent-disks".to_owned()),
         Some(_) if shrinks => {
             Some(format!("no disk can shrink from {} MiB to {} MiB", current_disk.size, spec.size))
         }
@@ -285,7 +285,7 @@ fn unmovable_reason(disk: &DiskRecord, desired: &DesiredDeployment<'_>) -> Optio
     }
     match (disk.az.as_deref(), desired.az) {
         (Some(old_az), Some(new_az)) if old_az != new_az => {
-            Some(format!("the environment moves from AZ '{old_az}' to AZ '{new_az}'"))
+            Some(format!("the environment moves from availability zone '{old_az}' to '{new_az}'"))
         }
         // An unknown AZ counts as the same.
         _ => None,

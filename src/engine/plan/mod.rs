@@ -162,16 +162,18 @@ impl Step {
             Step::ResizeDisk(_) | Step::UpdateDisk(_) => {
                 format!("{action} if the CPI can, otherwise copy its data to a new disk and delete it")
             }
+            Step::StopJobsIfPossible(_) => format!("{action} if possible"),
             _ => action,
         }
     }
 
-    /// Returns the words for the step before and after it is taken.
+    /// Returns the words for the step before and after it is taken or skipped.
     pub fn words(&self, instance: &str) -> StepWords {
         let (verb, past, object) = match self {
             Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
-            Step::StopJobs(vm) => ("Stop", "Stopped", format!("the jobs on VM {vm}")),
-            Step::StopJobsIfPossible(vm) => ("Leave", "Left", format!("the jobs on VM {vm} as they are")),
+            Step::StopJobs(vm) | Step::StopJobsIfPossible(vm) => {
+                ("Stop", "Stopped", format!("the jobs on VM {vm}"))
+            }
             Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
             Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
             Step::SetMetadata(vm) => ("Set", "Set", format!("the metadata of VM {vm}")),
@@ -194,11 +196,16 @@ impl Step {
                 return StepWords {
                     imperative: format!("Deploy {jobs} and start them"),
                     past_tense: format!("Deployed {jobs} and started them"),
+                    negation: format!("Did not deploy {jobs}"),
                 };
             }
             Step::Delete(resource) => ("Delete", "Deleted", resource.to_string()),
         };
-        StepWords { imperative: format!("{verb} {object}"), past_tense: format!("{past} {object}") }
+        StepWords {
+            imperative: format!("{verb} {object}"),
+            past_tense: format!("{past} {object}"),
+            negation: format!("Did not {} {object}", verb.to_lowercase()),
+        }
     }
 
     /// Returns the way in which the step deploys, if it does.

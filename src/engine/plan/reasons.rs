@@ -31,12 +31,12 @@ pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &
     let mut reasons = Vec::new();
     if options.replaces_unchanged_vm {
         reasons.push(match options.command {
-            "" | "create-env" => replacement_reason("--recreate"),
+            "" | "create-env" => replacement_reason("requested by --recreate"),
             command => replacement_reason(format!("requested by {command}")),
         });
     }
     if options.recreate_persistent_disks {
-        reasons.push(replacement_reason("--recreate-persistent-disks"));
+        reasons.push(replacement_reason("requested by --recreate-persistent-disks"));
     }
     let is_unfinished = state.current_deploy_digest.is_empty();
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
@@ -136,7 +136,7 @@ fn vm_change_reasons(state: &State, desired: &DesiredDeployment<'_>) -> Vec<Stri
         return vec!["the state does not record how the VM was created".to_owned()];
     };
     let reason = |part| match part {
-        VmPropertiesPart::Az => Some("it moves to another AZ"),
+        VmPropertiesPart::Az => Some("it moves to another availability zone"),
         VmPropertiesPart::CloudProperties => Some("its cloud properties change"),
         VmPropertiesPart::Networks => Some("its networks change"),
         VmPropertiesPart::Env => Some("its `env` changes"),

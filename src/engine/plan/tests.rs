@@ -276,7 +276,7 @@ fn changed_vm_properties_recreate_the_vm() {
             options: PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() },
             ..Case::default()
         },
-        "--recreate",
+        "requested by --recreate",
     );
     check_reason(
         with_properties(&|properties| properties.cloud_properties = json!({"type": "large"})),
@@ -601,7 +601,7 @@ fn finished_deploy_is_not_blamed_for_later_changes() {
     for (cause, reason) in [
         (UndeployedBy::Deletion, "a delete-env began, but did not finish"),
         (UndeployedBy::DiskChoice, "attach-disk chose another disk"),
-        (UndeployedBy::ForgottenStemcell, "the record of its stemcell was dropped"),
+        (UndeployedBy::ForgottenStemcell, "the record of its stemcell was forgotten"),
     ] {
         let mut state = deployed_state();
         state.apply(Change::DeployRequired(cause)).unwrap();
@@ -695,7 +695,7 @@ fn disk_cannot_change_its_availability_zone() {
     case(Some("z1")).plan(&state);
     case(None).plan(&state);
     let error = case(Some("z2")).try_plan(&state).unwrap_err();
-    assert!(error.to_string().contains("from AZ 'z1' to AZ 'z2'"), "{error}");
+    assert!(error.to_string().contains("from availability zone 'z1' to 'z2'"), "{error}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn several_zones_share_a_cpi() {
     let before = clouds.hello.state();
     // A disk cannot be moved to another zone, not even of the same CPI.
     let run = clouds.create("z-east-2", &[]).exits_with(3);
-    assert_output_contains(&run, "moves from AZ 'z-east' to AZ 'z-east-2'");
+    assert_output_contains(&run, "moves from availability zone 'z-east' to 'z-east-2'");
     clouds.create("z-east-2", &["--recreate-persistent-disks"]).success();
     let after = clouds.hello.state();
     for record in ["/stemcells/0/cid", "/monopile/vm/cpi", "/disks/0/cpi"] {
