@@ -49,6 +49,11 @@ impl DeleteEnvArgs {
         if !lines.is_empty() {
             lines.insert(0, "This will be deleted:".to_owned());
         }
+        if !deletions.unknown_resources.is_empty() {
+            lines.push("This will not be deleted, because its CID is unknown:".to_owned());
+            let unknown_resources = deletions.unknown_resources.iter();
+            lines.extend(unknown_resources.map(|line| format!("  {}", base::text::clean_line(line))));
+        }
         lines
             .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
         let environment_name = match &deletions.other_environment {
@@ -93,6 +98,10 @@ impl DeleteEnvArgs {
             session.reporter.warn(format!("{other}: is it the state of another environment?"));
         }
         let Ok(Some(deletions)) = deletions else { return Ok(false) };
+        // The run stops at the call, and says what to do about it.
+        if !deletions.unknown_resources.is_empty() && !self.open_calls.forget_open_calls {
+            return Ok(false);
+        }
         match ui::prompt::confirm(&self.question(&deletions)?)? {
             true => Ok(true),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted")),

@@ -8,6 +8,7 @@ use crate::agent::{StopReason, endpoint};
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::prepare::OtherEnvironment;
+use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, state_lock};
 use crate::state::{Journal, State, Storage, Store};
@@ -15,6 +16,9 @@ use crate::{plan, prepare};
 use base::text;
 use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
+
+/// The summary of a run that found no resource on record.
+const NOTHING_LEFT: &str = "Nothing was left to delete";
 
 /// Combines the failed deletions into one error.
 fn combine_failures(failures: Vec<Error>, remaining_resources: &[String]) -> Option<Error> {
@@ -34,33 +38,32 @@ fn combine_failures(failures: Vec<Error>, remaining_resources: &[String]) -> Opt
     Some(error.with_retry_hint())
 }
 
-/// Removes a state that has no resources on record. Keeps it if suspects are on record, unless
-/// `asks_operator` is true and the operator forgets them.
+/// Removes a state that has no resources on record. Keeps it if suspects are on record, unless the operator
+/// forgets them, who is asked if the run has deleted nothing.
 fn remove_state(
     run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
-    summary: &str,
-    asks_operator: bool,
+    has_deleted: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
         suspects::check_suspected_vm(run, &run.reporter, &endpoint(run, provider)?, store.state())?;
-        if !(asks_operator && suspects::ask_to_forget(run, &mut store)?) {
-            let calls = match store.state().monopile.suspects.len() {
-                1 => "a failed call".to_owned(),
-                count => format!("{count} failed calls"),
-            };
+        if has_deleted || !suspects::ask_to_forget(run, &mut store)? {
+            let beginning = if has_deleted { "Deleted all that is on record" } else { NOTHING_LEFT };
             // An earlier warning describes what the calls may have created.
-            run.reporter.warn(format!(
-                "the state is kept, because {calls} may have created something. Once the IaaS has none of \
-                 it, drop the records: `{}`, then run the same command again",
+            let calls = match store.state().monopile.suspects.as_slice() {
+                [suspect] => format!("a failed call may have created a {}", suspect.kind),
+                suspects => format!("{} failed calls may have created something", suspects.len()),
+            };
+            return Ok(format!(
+                "{beginning}; the state is kept, because {calls}. Once the IaaS has none of it: `{}`, then \
+                 `monopile delete-env MANIFEST`",
                 suspects::forget_command()
             ));
-            return Ok(format!("{summary}; the state was kept"));
         }
     }
     store.remove()?;
-    Ok(summary.to_owned())
+    Ok(if has_deleted { "Deleted the environment" } else { NOTHING_LEFT }.to_owned())
 }
 
 /// Returns true if the state records failed calls and nothing else, so there is nothing to delete. Takes no
@@ -75,6 +78,9 @@ pub fn records_only_failed_calls(storage: &Storage) -> Result<bool> {
 pub struct Deletions {
     /// Their descriptions, with sizes.
     pub resources: Vec<String>,
+    /// Descriptions of what open calls with an unknown outcome may have created. Without its CID it is not
+    /// deleted, and the run stops unless it may forget the calls.
+    pub unknown_resources: Vec<String>,
     /// True if persistent disks are among them.
     pub has_disks: bool,
     /// The environment on record, if its name is not that of the manifest.
@@ -94,14 +100,22 @@ pub fn find_deletions(storage: &Storage, manifest: &Path, name: Option<&str>) ->
     }
     let state = state.unwrap_or_default();
     let mut resources: Vec<String> = state.resources().map(|resource| state.describe(&resource)).collect();
-    for (intent, _) in Journal::of(&storage).read_open_calls::<Effect>()? {
-        if intent.effect.creates() {
-            let (method, resource) = (&intent.method, intent.effect.how_to_find());
-            resources.push(format!("{resource}, if the open `{method}` of an earlier run has created it"));
+    let mut unknown_resources = Vec::new();
+    for (intent, call) in Journal::of(&storage).read_open_calls::<Effect>()? {
+        if !intent.effect.creates() {
+            continue;
+        }
+        let (method, resource) = (&intent.method, intent.effect.how_to_find());
+        match open_calls::read_status(&state, &intent, &call)? {
+            OpenCallStatus::Unknown => unknown_resources.push(resource),
+            OpenCallStatus::Settles | OpenCallStatus::Running => {
+                resources.push(format!("{resource}, if the open `{method}` of an earlier run creates it"));
+            }
         }
     }
     let other_environment = name.and_then(|name| OtherEnvironment::find(&state, name));
-    Ok(Some(Deletions { resources, has_disks: !state.disks.is_empty(), other_environment }))
+    let has_disks = !state.disks.is_empty();
+    Ok(Some(Deletions { resources, unknown_resources, has_disks, other_environment }))
 }
 
 /// Deletes the environment and returns a summary in one sentence.
@@ -113,7 +127,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
             return Err(error);
         }
         if request.allow_missing {
-            return Ok("No deployment state file found: nothing to delete".to_owned());
+            return Ok(format!("Nothing to delete: there is no state '{}'", store.storage()));
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
@@ -133,7 +147,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     if plan.is_empty() {
         run.reporter.report_plan("Nothing to delete", Vec::new());
         validating.finish();
-        return remove_state(run, &provider, store, "Nothing was left to delete", true);
+        return remove_state(run, &provider, store, false);
     }
     if !request.may_delete {
         return Err(Error::new(
@@ -179,11 +193,11 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         return Err(error);
     }
     if remaining_resources.is_empty() {
-        return remove_state(run, &provider, store, "Deleted the environment", false);
+        return remove_state(run, &provider, store, true);
     }
     Ok(format!(
-        "Deleted the environment, but the CPI could not confirm that {} is gone: it stays on record. To \
-         check again, run delete-env again",
-        remaining_resources.join(", ")
+        "Deleted all but {}: still on record, because the CPI could not confirm the deletion. To check \
+         again: `monopile delete-env MANIFEST`",
+        text::and_list(&remaining_resources)
     ))
 }

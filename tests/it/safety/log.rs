@@ -82,6 +82,6 @@ fn missing_state_succeeds_only_on_request() {
         run.stderr
     );
     let run = hello.delete(&["--allow-missing"]).success();
-    assert!(run.stdout.contains("No deployment state file found"), "{}", run.stdout);
+    assert!(run.stdout.contains("Nothing to delete: there is no state"), "{}", run.stdout);
     assert!(hello.take_requests().is_empty());
 }

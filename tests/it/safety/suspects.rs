@@ -53,7 +53,7 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     hello.world.finish(hello.subcommand(&["delete-vm"], &["-n", &vm])).success();
     assert_eq!(hello.cloud(), [].into());
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("the state was kept") && names_ids(&run), "{}", run.stdout);
+    assert!(run.stdout.contains("the state is kept") && names_ids(&run), "{}", run.stdout);
     let run = run_state(&hello, &["forget", "-n", "--call", ids[0]]).exits_with(2);
     assert!(run.stderr.contains(ids[1]) && run.stderr.contains("--yes"), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--yes", "--call", &format!("{}x", ids[0])]).exits_with(3);
@@ -155,6 +155,25 @@ fn failed_calls_stay_visible_but_stop_no_run() {
 }
 
 #[test]
+fn delete_env_does_not_ask_while_an_outcome_is_unknown() {
+    let hello = Hello::new();
+    hello.set_answer("create_vm", "instead", "garbage");
+    hello.create(&[]).exits_with(1);
+    let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 40));
+    assert_eq!(pty.end(), 1, "{}", pty.text());
+    let text = pty.text();
+    assert!(text.contains("the outcome of the CPI's `create_vm` is unknown"), "{text}");
+    assert!(!text.contains("[y/N]"), "{text}");
+
+    let mut pty = Pty::start(hello.command("delete-env", &["--forget-open-calls"]), (120, 40));
+    pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+    assert!(pty.text().contains("This will not be deleted, because its CID is unknown:"), "{}", pty.text());
+    pty.press("y\r");
+    assert_eq!(pty.end(), 0, "{}", pty.text());
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn delete_env_prompts_once_if_only_suspects_are_left() {
     let hello = Hello::new();
     for _ in 0..2 {
@@ -165,7 +184,7 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     // Without a terminal, nothing confirms that the operator has looked.
     let run = hello.delete(&[]).success();
-    assert!(run.stdout.contains("the state was kept") && run.stderr.contains("--failed-calls"), "{run:?}");
+    assert!(run.stdout.contains("the state is kept") && run.stderr.contains("--failed-calls"), "{run:?}");
     for (key, code) in [("n\r", 2), ("y\r", 0)] {
         let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 40));
         pty.wait_for("the question", |screen| screen.contains("[y/N]"));
