@@ -18,6 +18,8 @@ pub(super) struct ReachableEnvironment {
     agent: Agent,
     instance: String,
     store: Store,
+    /// True if this run booted the VM.
+    pub(super) was_booted: bool,
 }
 
 impl ReachableEnvironment {
@@ -67,7 +69,8 @@ impl ReachableEnvironment {
         let agent = contact(run, endpoint, state, &vm, &(&manifest).into(), timeout)
             .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
-        Ok(ReachableEnvironment { deployment, agent, instance: format!("instance '{instance}'"), store })
+        let instance = format!("instance '{instance}'");
+        Ok(ReachableEnvironment { deployment, agent, instance, store, was_booted })
     }
 
     /// Checks that jobs were deployed to the VM.
@@ -79,6 +82,11 @@ impl ReachableEnvironment {
                 .with_hint("finish it: `monopile create-env MANIFEST`"));
         }
         Ok(())
+    }
+
+    /// Asks the agent for the state of the jobs: `running`, `stopped`, `failing`…
+    pub(super) fn read_job_state(&self) -> Result<String> {
+        Ok(AgentState::fetch(&self.agent, self.store.state())?.job_state().to_owned())
     }
 
     /// Checks that the agent has mounted the persistent disk. Otherwise, jobs that start write to the VM's

@@ -10,11 +10,12 @@ use base::{Error, Result};
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     let environment = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
     environment.check_has_jobs()?;
+    let had_started = !environment.was_booted && environment.read_job_state()? == "running";
     environment.check_disk()?;
     run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.stage("Starting");
     let jobs = environment.jobs(run);
     jobs.start(environment.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();
-    Ok("Started all jobs".to_owned())
+    Ok(if had_started { "All jobs were running already" } else { "Started all jobs" }.to_owned())
 }

@@ -14,11 +14,13 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     let (inputs, timeout) = (&request.inputs, request.agent_timeout);
     let environment = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
     environment.check_has_jobs()?;
+    let were_stopped = environment.read_job_state()? == "stopped";
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.stage("Stopping");
     environment.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
-    Ok("Stopped the jobs. To start them again: `monopile start-env MANIFEST`".to_owned())
+    let outcome = if were_stopped { "The jobs were stopped already" } else { "Stopped the jobs" };
+    Ok(format!("{outcome}. To start them: `monopile start-env MANIFEST`"))
 }
 
 /// Returns the error for a VM that is off, and whose jobs therefore do not run.
