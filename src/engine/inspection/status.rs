@@ -726,18 +726,18 @@ impl Status {
         let newest_change = self.last_change.as_ref();
         let newest_change = newest_change
             .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.is_deployed);
-        let (command, outcome) =
+        let (command, purpose) =
             match newest_change.map_or("create-env", |recorded_run| recorded_run.record.command.as_str()) {
-                "create-env" | "recreate" | "cloud-check" => ("create-env", ", it finishes the deploy"),
-                "delete-env" => ("delete-env", ", it finishes the deletion"),
-                other => (other, ""),
+                "create-env" | "recreate" | "cloud-check" => ("create-env", "to finish the deploy"),
+                "delete-env" => ("delete-env", "to finish the deletion"),
+                other => (other, "to run it again"),
             };
         let waiting_command = if command == "delete-env" { command } else { "create-env" };
         if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waiting_command) {
             return Some(UnfinishedRun::continues(hint));
         }
-        let advice = format!("run `monopile {command} MANIFEST` again{outcome}");
-        let needs_agent = outcome.is_empty();
+        let advice = format!("{purpose}: `monopile {command} MANIFEST`");
+        let needs_agent = !["create-env", "delete-env"].contains(&command);
         match newest_change.map(|recorded_run| recorded_run.outcome) {
             Some(RunOutcome::Failed) => {
                 // A deletion needs neither the agent nor the jobs.
@@ -748,16 +748,16 @@ impl Status {
                         "the last deploy failed; see how create-env continues: `monopile plan MANIFEST`"
                             .to_owned()
                     }
-                    _ => format!("the last run failed: {advice}"),
+                    _ => format!("the last run failed; {advice}"),
                 };
                 Some(UnfinishedRun { hint, would_fail, needs_agent })
             }
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
-                let hint = format!("a run was interrupted: {advice}");
+                let hint = format!("a run was interrupted; {advice}");
                 Some(UnfinishedRun { needs_agent, ..UnfinishedRun::continues(hint) })
             }
             _ if self.record.open_calls.is_empty() => None,
-            _ => Some(UnfinishedRun::continues(format!("a run was interrupted: {advice}"))),
+            _ => Some(UnfinishedRun::continues(format!("a run was interrupted; {advice}"))),
         }
     }
 
@@ -820,10 +820,15 @@ impl Status {
                      `monopile state backup MANIFEST`",
                 ));
             }
-            return Some(error.with_hint(next_hint(
-                "if the VM is gone, check the disks with `monopile cloud-check MANIFEST --report`, then \
-                 create a new VM: `monopile create-env MANIFEST`",
-            )));
+            return Some(match independent_run {
+                Some(unfinished_run) => error.with_hint(unfinished_run.hint.as_str()),
+                None => error
+                    .with_hint(
+                        "if the IaaS does not show the VM, check the disks: `monopile cloud-check MANIFEST \
+                         --report`",
+                    )
+                    .with_hint("then create a new VM: `monopile create-env MANIFEST`"),
+            });
         }
         if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
             return Some(match disk.is_mounted {
@@ -887,9 +892,9 @@ impl Status {
         }
         if let Some(cid) = self.untracked_disks.first() {
             return Some(
-                drift_error(format!("disk '{cid}' is mounted on the VM, but not on record")).with_hint(
-                    format!("the next create-env would leave it behind; {}", untracked_disk_hint(cid)),
-                ),
+                drift_error(format!("disk '{cid}' is mounted on the VM, but not on record"))
+                    .with_note("the next create-env would leave it behind")
+                    .with_hint(untracked_disk_hint(cid)),
             );
         }
         let job_state = self.job_state.as_deref().unwrap_or("running");
@@ -900,7 +905,7 @@ impl Status {
             return (job_state != "running").then(|| Error::failure(text));
         }
         let reason = match self.stopping_run() {
-            Some(stop) => Some(format!("the jobs are stopped, by stop-env at {}", stop.record.started_at)),
+            Some(stop) => Some(format!("stop-env stopped the jobs at {}", stop.record.started_at)),
             // The `stop-env` may have run on another machine.
             None if job_state == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
             None => None,
@@ -910,7 +915,8 @@ impl Status {
         }
         if job_state == "running" && self.is_deploy_unfinished {
             return Some(
-                unfinished_deploy_error().with_hint(next_hint("run `monopile create-env MANIFEST` again")),
+                unfinished_deploy_error()
+                    .with_hint(next_hint("to finish it: `monopile create-env MANIFEST`")),
             );
         }
         (job_state != "running").then(|| {
@@ -921,9 +927,9 @@ impl Status {
                     error.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
                 }
                 Some(unfinished_run) => error.with_hint(&unfinished_run.hint),
-                None => error.with_hint(
-                    "see why: `monopile logs MANIFEST`; stop and start them: `monopile restart MANIFEST`",
-                ),
+                None => error
+                    .with_hint("see why: `monopile logs MANIFEST`")
+                    .with_hint("to stop and start them: `monopile restart MANIFEST`"),
             }
         })
     }

@@ -160,9 +160,7 @@ pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> 
     let hint = hint_for_open_calls(&open_calls, "create-env").unwrap_or_else(|| {
         match open_calls.is_empty() {
             true => "create one: `monopile create-env MANIFEST`",
-            false => {
-                "a run was interrupted: run `monopile create-env MANIFEST` again, it finishes the deploy"
-            }
+            false => "a run was interrupted; to finish the deploy: `monopile create-env MANIFEST`",
         }
         .to_owned()
     });
@@ -178,7 +176,7 @@ pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Op
     }
     let call = find_call(OpenCallStatus::Running)?;
     Some(format!(
-        "the CPI's `{}` of an earlier run still runs: `monopile {command} MANIFEST` waits for it",
+        "the CPI's `{}` of an earlier run is still running; to wait for it: `monopile {command} MANIFEST`",
         call.method
     ))
 }

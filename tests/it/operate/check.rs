@@ -75,7 +75,8 @@ fn cpi_that_cannot_be_asked_is_named_before_its_repairs() {
     for extra_args in [&["-n"][..], &["--report"]] {
         let output = run(&hello, "cloud-check", &[extra_args, &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);
         let warning = format!("the CPI could not say whether VM '{}' exists: ", vm.as_str().unwrap());
-        for text in [&warning, "AuthFailure: no", "hint: the repairs use the CPI as well: correct first"] {
+        for text in [&warning, "AuthFailure: no", "hint: correct first why the CPI could not say what exists"]
+        {
             assert!(output.stderr.contains(text), "{extra_args:?}: {text}: {}", output.stderr);
         }
     }
@@ -196,7 +197,7 @@ fn unfinished_deploy_is_no_healthy_environment() {
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("attach_disk", 1, "X", false));
     hello.create(&["--recreate", "-n"]).exits_with(1);
     let disk = vm_and_disk_cids(&hello).1.as_str().unwrap().to_owned();
-    let note = "note: the last deploy did not finish: `monopile create-env hello/manifest.yml ";
+    let note = "note: the last deploy did not finish\n";
     let finish = "hint: finish the last deploy: `monopile create-env hello/manifest.yml ";
     for extra_args in [&["-n"][..], &["--report"]] {
         let output = run(&hello, "cloud-check", extra_args).exits_with(6);
@@ -207,7 +208,7 @@ fn unfinished_deploy_is_no_healthy_environment() {
     // No job is on the VM, so none is stopped or started.
     let mut pty = Pty::start(hello.command("cloud-check", &[]), (80, 24));
     pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
-    let question = format!("Attach disk '{disk}' to the VM (no jobs are deployed to it)? [y/N]");
+    let question = format!("Attach disk '{disk}' to it? [y/N]");
     let text = pty.text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&question), "{text}");
     pty.press("y\r");
@@ -274,7 +275,7 @@ fn lost_disk_is_forgotten_only_on_request() {
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     let history =
         hello.world.run(["history", "hello/manifest.yml", "--state", "state.json", "--json"]).success();
-    assert!(history.stdout.contains("Leave the jobs on VM '"), "{}", history.stdout);
+    assert!(history.stdout.contains("Stop the jobs on VM '"), "{}", history.stdout);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -291,7 +292,7 @@ fn declined_repairs_are_summarized() {
     }
     assert_eq!(pty.end(), 6, "{}", pty.text());
     let text = pty.text();
-    assert!(text.contains("declined") && text.contains("error: not repaired: 1 problem"), "{text}");
+    assert!(text.contains("declined") && text.contains("error: not repaired: the agent of VM"), "{text}");
     let repair = "`monopile cloud-check hello/manifest.yml";
     assert!(text.contains(repair) && text.contains("--resolution reboot_vm`"), "{text}");
     // The warning before the question and the table name the problem, the error does not.

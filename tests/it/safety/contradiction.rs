@@ -187,7 +187,7 @@ fn silent_vm_in_another_region_is_not_called_gone() {
         }
         let last_hint = stderr.rsplit("hint: ").next().unwrap();
         assert!(
-            last_hint.starts_with("only if the IaaS does not show the disk, drop its record: "),
+            last_hint.starts_with("only if the IaaS does not show the disk, forget its record: "),
             "{stderr}"
         );
         let (stdout, _) = run("cloud-check", &["--report"]);

@@ -98,8 +98,8 @@ impl UncheckedResources {
         match self.is_empty() {
             true => error,
             false => error.with_hint(
-                "the repairs use the CPI as well: correct first why it could not say what exists, such as \
-                 credentials or permissions in its properties",
+                "correct first why the CPI could not say what exists, such as credentials or permissions in \
+                 its properties: the repairs use it as well",
             ),
         }
     }
@@ -171,6 +171,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     vm_problems.push(Problem {
                         kind: ProblemKind::Contradiction,
                         description: contradiction.describe(),
+                        short_description: None,
                         subject: ProblemSubject::Vm(vm),
                         repairs: Vec::new(),
                     });
@@ -183,6 +184,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     vm_problems.push(Problem {
                         kind: ProblemKind::MissingVm,
                         description: describe_not_found(&vm.clone().into()),
+                        short_description: None,
                         subject: ProblemSubject::Vm(vm),
                         repairs: vec![Repair::RecreateVm],
                     });
@@ -296,7 +298,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     // No deploy runs while the state is locked, so a VM without jobs also shows a run of another machine.
     let is_deploy_unfinished = probe.has_failed_deploy || !has_jobs;
     if !problems.is_empty() && is_deploy_unfinished {
-        probe.run.reporter.note("the last deploy did not finish: `monopile create-env MANIFEST` finishes it");
+        probe.run.reporter.note("the last deploy did not finish");
         hints.push(FINISH_DEPLOY_HINT.to_owned());
     }
     Ok(Diagnosis {
@@ -311,7 +313,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
 }
 
 /// The kind of the findings about an agent.
-pub(super) const AGENT: &str = "agent";
+const AGENT: &str = "agent";
 
 fn answering_agent_finding(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());
@@ -376,6 +378,7 @@ fn find_failed_calls(probe: &Probe<'_>, hints: &mut Vec<String>) -> Result<(Opti
             suspect.agent_id.as_deref().unwrap_or_default(),
             identity::origin_of_suspect(suspect)
         ),
+        short_description: Some(format!("an untracked VM answers at {}", probe.agent.address())),
         subject: ProblemSubject::Call(FailedCall {
             request_id: suspect.request_id.to_string(),
             cpi: suspect.cpi.clone(),
@@ -424,7 +427,8 @@ impl AgentEvidence {
             let description = describe_not_found(&disk.clone().into());
             (ProblemKind::MissingDisk, description, vec![Repair::DeleteDiskReference])
         };
-        Problem { kind, description, subject: ProblemSubject::Disk(disk), repairs }
+        let subject = ProblemSubject::Disk(disk);
+        Problem { kind, subject, description, short_description: None, repairs }
     }
 }
 
@@ -448,9 +452,9 @@ fn ask_mounted_disks(
         .agent
         .wait_until_ready(timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| expected.map_or(Ok(None), |expected| ForeignAgent::ask(&probe.agent, &expected)));
-    let problem = |kind, description, repairs| {
-        let subject = ProblemSubject::Vm(vm.clone());
-        Problem { kind, subject, description, repairs }
+    let problem = |kind, description, short_description, repairs| {
+        let (subject, short_description) = (ProblemSubject::Vm(vm.clone()), Some(short_description));
+        Problem { kind, subject, description, short_description, repairs }
     };
     let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_answer: None }));
     if !matches!(answer, Ok(None)) && probe.executor.cpis().is_off(vm)? {
@@ -459,7 +463,8 @@ fn ask_mounted_disks(
             Err(error) => (!error.is_transient()).then(|| error.to_string()),
         };
         let repairs = vec![Repair::RebootVm, Repair::RecreateVm];
-        let problem = problem(ProblemKind::StoppedVm, describe_off(vm), repairs);
+        let short_description = format!("VM {vm} is stopped");
+        let problem = problem(ProblemKind::StoppedVm, describe_off(vm), short_description, repairs);
         return Ok(Err(AgentProblem { problem, hints: Vec::new(), other_answer }));
     }
     match answer {
@@ -474,6 +479,7 @@ fn ask_mounted_disks(
                 "another VM answers at {}: {other}; if that VM is not needed, delete it in the IaaS",
                 probe.agent.address()
             ),
+            format!("another VM answers at {}", probe.agent.address()),
             Vec::new(),
         )),
         Err(error) if error.is_of_this_run() => Err(error.into()),
@@ -481,9 +487,10 @@ fn ask_mounted_disks(
             // The VM is alive, and a new one would lose what is not on its persistent disk.
             let cause =
                 other_credentials::explain_error(error, probe.run, &probe.state, probe.run_credentials);
-            let description = format!("the agent of VM {vm} refuses the credentials of this run: {cause}");
+            let refusal = format!("the agent of VM {vm} refuses the credentials of this run");
+            let description = format!("{refusal}: {cause}");
             let hints = cause.hints().to_vec();
-            let problem = problem(ProblemKind::RefusedCredentials, description, Vec::new());
+            let problem = problem(ProblemKind::RefusedCredentials, description, refusal, Vec::new());
             Ok(Err(AgentProblem { problem, hints, other_answer: None }))
         }
         Err(error) => {
@@ -498,8 +505,9 @@ fn ask_mounted_disks(
             // The VM may write secrets to its console.
             let redacted_suffix = |text: String| format!("; {}", probe.run.redactor.redact(&text));
             let cause = boot_problem.map(|problem| redacted_suffix(problem.describe(vm.cid.as_str())));
-            let description = format!("the agent of VM {vm} {symptom}: {error}{}", cause.unwrap_or_default());
-            without_hints(problem(ProblemKind::UnresponsiveAgent, description, repairs))
+            let short_description = format!("the agent of VM {vm} {symptom}");
+            let description = format!("{short_description}: {error}{}", cause.unwrap_or_default());
+            without_hints(problem(ProblemKind::UnresponsiveAgent, description, short_description, repairs))
         }
     }
 }
@@ -527,6 +535,7 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
         description: format!("disk '{cid}' is mounted on the VM, but not on record"),
+        short_description: None,
         subject: ProblemSubject::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
         repairs: Vec::new(),
     };
@@ -540,6 +549,7 @@ fn disk_problem(disk: DiskHandle, in_use: &DisksInUse) -> Option<Problem> {
     let problem = |kind, description: &str, repair| Problem {
         kind,
         description: format!("disk {disk} {description}"),
+        short_description: None,
         subject: ProblemSubject::Disk(disk.clone()),
         repairs: vec![repair],
     };

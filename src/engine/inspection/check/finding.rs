@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::diagnose::{AGENT, UncheckedResources, unfinished_error};
+use super::diagnose::{UncheckedResources, unfinished_error};
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -37,6 +37,9 @@ pub struct Finding {
     pub status: FindingStatus,
     /// Details as text.
     pub detail: String,
+    /// The difference from the record in a few words, if it is that of a problem or of an open call.
+    #[serde(skip)]
+    pub(super) short_description: Option<String>,
     /// The kind of the problem, if the actual status differs from the record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<ProblemKind>,
@@ -60,7 +63,8 @@ impl Finding {
         detail: String,
     ) -> Self {
         let cpi = cpi.map(str::to_owned);
-        Finding { kind, cid, cpi, status, detail, problem: None, repairs: Vec::new() }
+        let (short_description, problem, repairs) = (None, None, Vec::new());
+        Finding { kind, cid, cpi, status, detail, short_description, problem, repairs }
     }
 
     /// Creates the finding of a problem.
@@ -72,6 +76,7 @@ impl Finding {
             _ => problem.description.clone(),
         };
         Finding {
+            short_description: Some(problem.in_short().to_owned()),
             problem: Some(problem.kind),
             repairs: problem.repairs.clone(),
             ..Finding::new(kind, cid, cpi, FindingStatus::Drifted, detail)
@@ -79,7 +84,7 @@ impl Finding {
     }
 }
 
-/// The kind of a finding about a call in flight.
+/// The kind of a finding about an open call.
 pub(super) const OPEN_CALL: &str = "open call";
 /// The kind of a finding about failed calls that may have created something.
 pub(super) const FAILED_CALL: &str = "failed call";
@@ -117,21 +122,11 @@ impl CloudReport {
         // An agent has the CID of its VM.
         let mut cids = BTreeSet::new();
         let distinct = drifted.iter().filter(|finding| cids.insert(&finding.cid));
-        let name = |finding: &Finding| match finding.kind {
-            AGENT => {
-                let predicate = match finding.problem {
-                    Some(ProblemKind::RefusedCredentials) => "refuses the credentials",
-                    Some(ProblemKind::ForeignAgent) => "is another one",
-                    _ => "does not answer",
-                };
-                format!("the agent of VM '{}' ({predicate})", finding.cid)
-            }
-            kind => format!("{kind} '{}'", finding.cid),
-        };
-        let names: Vec<String> = distinct.map(|finding| name(finding)).collect();
+        let differences: Vec<&str> =
+            distinct.map(|finding| finding.short_description.as_deref().unwrap_or(&finding.detail)).collect();
         let error = Error::new(
             ErrorKind::Drift,
-            format!("the cloud is not as the state says: {}", text::comma_list(&names)),
+            format!("the environment is not as recorded: {}", text::comma_list(&differences)),
         );
         let has_repairs = drifted.iter().any(|finding| !finding.repairs.is_empty());
         let error = self.unchecked_resources.explain(error).with_hints(&self.hints);
@@ -139,11 +134,8 @@ impl CloudReport {
             false if !self.hints.is_empty() => error,
             true => error
                 .with_hint("repair it, with a question before each repair: `monopile cloud-check MANIFEST`"),
-            // Their rows say how to find what the calls made.
-            false if drifted.iter().all(|finding| finding.kind == OPEN_CALL) => error
-                .with_hint("look in the IaaS for what these calls may have created; the table describes it"),
             false => error
-                .with_hint("to drop a record without deleting anything, see `monopile state forget --help`"),
+                .with_hint("to forget a record without deleting anything: `monopile state forget --help`"),
         })
     }
 }

@@ -109,7 +109,7 @@ pub enum Repair {
     ReattachDisk,
     /// Mounts the disk.
     MountDisk,
-    /// Drops the record of the disk.
+    /// Forgets the record of the disk.
     DeleteDiskReference,
 }
 
@@ -165,10 +165,10 @@ impl Repair {
             }
             Repair::RecreateVm => "Create a new VM in its place?".to_owned(),
             Repair::ReattachDisk if !choice.has_jobs => {
-                format!("Attach disk {handle} to the VM (no jobs are deployed to it)?")
+                format!("No jobs are deployed to the VM. Attach disk {handle} to it?")
             }
             Repair::MountDisk if !choice.has_jobs => {
-                format!("Mount disk {handle} (no jobs are deployed to the VM)?")
+                format!("No jobs are deployed to the VM. Mount disk {handle} on it?")
             }
             Repair::ReattachDisk => {
                 format!("Stop the jobs, attach disk {handle} to the VM, and start the jobs again?")
@@ -191,8 +191,18 @@ pub struct Problem {
     pub subject: ProblemSubject,
     /// A description as text.
     pub description: String,
+    /// The problem in a few words, if the description has more.
+    #[serde(skip)]
+    pub short_description: Option<String>,
     /// The possible repairs, the least disruptive first.
     pub repairs: Vec<Repair>,
+}
+
+impl Problem {
+    /// Returns the problem in a few words: "disk 'disk-1' is not mounted on the VM".
+    fn in_short(&self) -> &str {
+        self.short_description.as_deref().unwrap_or(&self.description)
+    }
 }
 
 /// The VM, disk or call that a problem affects.
@@ -323,10 +333,12 @@ pub struct CloudCheckResult {
 /// Chooses among the untried repairs of a problem.
 pub(super) type ChooseRepair<'a> = &'a mut dyn FnMut(&RepairChoice<'_>) -> Result<Decision>;
 
-/// The hint for a disk that is lost.
-const FORGET_DISK_HINT: &str = "only if the IaaS does not show the disk, drop its record: `monopile \
-                                cloud-check MANIFEST --resolution delete_disk_reference`, then `monopile \
-                                create-env MANIFEST`";
+/// The hints for a disk that is lost.
+const FORGET_DISK_HINTS: [&str; 2] = [
+    "only if the IaaS does not show the disk, forget its record: `monopile cloud-check MANIFEST --resolution \
+     delete_disk_reference`",
+    "then deploy with an empty disk: `monopile create-env MANIFEST`",
+];
 
 impl CloudCheckResult {
     /// Returns the error for unsolved problems, or else for what could not be checked, or for a deploy that
@@ -368,8 +380,8 @@ impl CloudCheckResult {
         }
         if !self.suspects.is_empty() {
             lines.push(format!(
-                "Failed calls may have created {}: look in the IaaS; `monopile state show MANIFEST` has all \
-                 ids. Then drop the records: `monopile state forget MANIFEST --failed-calls`",
+                "Failed calls may have created {}. Look for it in the IaaS: `monopile state show MANIFEST` \
+                 has the details. Then forget the records: `monopile state forget MANIFEST --failed-calls`",
                 text::comma_list(&self.suspects)
             ));
         }
@@ -380,13 +392,8 @@ impl CloudCheckResult {
         let unsolved: Vec<&TreatedProblem> =
             self.problems.iter().filter(|treated| !treated.is_solved).collect();
         let first_problem = unsolved.first()?;
-        let (count, problem_count) = (unsolved.len(), self.problems.len());
-        let count = match count == problem_count {
-            true => count.to_string(),
-            false => format!("{count} of {problem_count}"),
-        };
-        let problems = if problem_count == 1 { "problem" } else { "problems" };
-        let error = Error::new(ErrorKind::Drift, format!("not repaired: {count} {problems}"));
+        let problems: Vec<&str> = unsolved.iter().map(|treated| treated.problem.in_short()).collect();
+        let error = Error::new(ErrorKind::Drift, format!("not repaired: {}", text::comma_list(&problems)));
         // The repair that just failed would fail again, until its cause is corrected.
         if let Some(failed_deploy) = &self.failed_deploy {
             return Some(error.with_advice_of(failed_deploy).with_retry_hint());
@@ -402,7 +409,7 @@ impl CloudCheckResult {
         let is_lost =
             |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
         Some(match unsolved.iter().any(is_lost) {
-            true => error.with_hint(FORGET_DISK_HINT),
+            true => error.with_hints(FORGET_DISK_HINTS),
             false if error.hints().is_empty() => error.with_hint(
                 "see everything on record with its actual status: `monopile cloud-check MANIFEST --report`",
             ),
@@ -440,7 +447,12 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
     let Diagnosis {
-        mut findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished, ..
+        mut findings,
+        mut hints,
+        has_other_address,
+        unchecked_resources,
+        is_deploy_unfinished,
+        ..
     } = diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open_calls {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
@@ -453,16 +465,23 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
             OpenCallStatus::Running => (
                 FindingStatus::Unknown,
                 format!(
-                    "`{method}` of an earlier run still runs: the next create-env or delete-env waits for it"
+                    "`{method}` of an earlier run is still running: the next create-env or delete-env waits \
+                     for it"
                 ),
             ),
             OpenCallStatus::Unknown => {
-                let command = "create-env or delete-env with --forget-open-calls";
-                let search = how_to_forget(&intent.effect, command);
-                (FindingStatus::Drifted, format!("the outcome of `{method}` is unknown: {search}"))
+                let command = "`monopile create-env MANIFEST --forget-open-calls`";
+                hints.push(how_to_forget(&intent.effect, command));
+                let may_exist = intent.effect.how_to_find();
+                (FindingStatus::Drifted, format!("it may have created {may_exist}"))
             }
         };
-        findings.push(Finding::new(finding::OPEN_CALL, cid, cpi, status, detail));
+        let short_description = match status {
+            FindingStatus::Drifted => Some(format!("the outcome of `{method}` is unknown")),
+            FindingStatus::AsRecorded | FindingStatus::Unknown => None,
+        };
+        let call_finding = Finding::new(finding::OPEN_CALL, cid, cpi, status, detail);
+        findings.push(Finding { short_description, ..call_finding });
     }
     Ok(CloudReport { findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished })
 }
