@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::cpi::Method;
 use crate::cpi_set::{Cpis, OwnedCpiInputs, describe_off, with_cpi_context};
+use crate::protocol::BuiltinCpi;
 use crate::run_context::RunContext;
 use crate::state::{State, VmHandle};
 use base::events::{Event, Stage};
@@ -55,22 +56,23 @@ pub(crate) fn explain_if_off(
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }
-    let stage = run.reporter.stage("Checking whether the VM is off");
+    let Ok(Some(_)) = find_local_vm(manifest, state) else { return error };
+    let stage = run.reporter.stage("Checking whether the VM is stopped");
     let finding = with_local_vm((run, inputs, manifest, state), &stage, |cpis, vm| {
         let Some(directory) = cpis.checked_vm_directory(vm)? else { return Ok(None) };
-        Ok(Some(match () {
-            () if cpis.is_off(vm)? => ("it is off", Some(off_error(vm))),
-            () if !directory.exists() => ("it does not exist", Some(missing_error(vm))),
-            () => ("it is not off", None),
-        }))
+        Ok(match () {
+            () if cpis.is_off(vm)? => Some(("it is stopped", off_error(vm))),
+            () if !directory.exists() => Some(("it does not exist", missing_error(vm))),
+            () => None,
+        })
     });
     match finding {
         Ok(Some((outcome, clearer_error))) => {
             stage.give_up(outcome);
-            clearer_error.unwrap_or(error)
+            clearer_error
         }
         Ok(None) => {
-            stage.skip("its CPI keeps no VMs on this machine");
+            stage.give_up("it is running");
             error
         }
         // The error of the agent says more than that of the check.
@@ -93,17 +95,36 @@ fn missing_error(vm: &VmHandle) -> Error {
         .with_hint("to create a new one in its place: `monopile cloud-check MANIFEST`")
 }
 
-/// Calls `act` with the VM on record if its CPI may keep it on this machine.
+/// Returns the built-in CPI of a VM, if it has one.
+pub(crate) fn builtin_cpi(vm: &VmHandle, manifest: &LoadedManifest) -> Result<Option<BuiltinCpi>> {
+    match vm.cpi() {
+        None => Ok(match manifest.provider()?.cpi {
+            CpiSource::Builtin(name) => BuiltinCpi::named(&name),
+            CpiSource::Jobs(_) | CpiSource::Path { .. } | CpiSource::None => None,
+        }),
+        Some(name) => {
+            let config = manifest.cpis()?;
+            let mut entries = config.iter().flat_map(|config| &config.cpis);
+            Ok(entries.find(|entry| entry.name == name).and_then(|entry| BuiltinCpi::named(&entry.kind)))
+        }
+    }
+}
+
+/// Returns the VM on record, if its CPI keeps it on this machine.
+fn find_local_vm(manifest: &LoadedManifest, state: &State) -> Result<Option<VmHandle>> {
+    let Some(vm) = state.vm_handle() else { return Ok(None) };
+    let is_local = builtin_cpi(&vm, manifest)?.is_some_and(BuiltinCpi::keeps_vms_here);
+    Ok(is_local.then_some(vm))
+}
+
+/// Calls `act` with the VM on record if its CPI keeps it on this machine.
 fn with_local_vm<T>(
     (run, inputs, manifest, state): (&RunContext, &Inputs, &LoadedManifest, &State),
     stage: &Stage,
     act: impl FnOnce(&Cpis<'_>, &VmHandle) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
-    let Some(vm) = state.vm_handle() else { return Ok(None) };
-    // The default CPI of a release has no VMs on this machine, so the release is not opened.
-    if vm.cpi().is_none() && !matches!(manifest.provider()?.cpi, CpiSource::Builtin(_)) {
-        return Ok(None);
-    }
+    // The releases of other CPIs are not opened.
+    let Some(vm) = find_local_vm(manifest, state)? else { return Ok(None) };
     let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), manifest, stage)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), state, None)?;
     act(&cpis, &vm)

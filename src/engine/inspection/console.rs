@@ -9,6 +9,7 @@ use super::lines::LineSplitter;
 use super::logs::{FOLLOWED_LINES, printable_line};
 use super::read_state;
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
+use crate::deploy::boot;
 use crate::prepare;
 use crate::protocol::BuiltinCpi;
 use crate::record_commands;
@@ -18,7 +19,6 @@ use base::console::Console;
 use base::text::shell_word;
 use base::{Error, Result};
 use erb::RendererChoice;
-use manifest::deployment::CpiSource;
 use manifest::{Inputs, cpi_label};
 
 /// The number of lines that are printed if the request has none and does not follow.
@@ -46,7 +46,7 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
     let read_error =
         |error: io::Error| Error::io(format!("reading the console in '{}'", path.display()), error);
     let console = Console::open(&path).map_err(read_error)?.ok_or_else(|| {
-        Error::failure(format!("VM {vm} has no console: there is none in '{}'", path.display()))
+        Error::failure(format!("VM {vm} has no console in '{}'", path.display()))
             .with_hint("see whether the VM exists: `monopile status MANIFEST`")
     })?;
     let console = console.last_lines(lines).map_err(read_error)?;
@@ -93,15 +93,11 @@ fn find_vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, Pat
     let config = manifest.cpis()?;
     let (state, _) = cpi_set::apply_migrated_from(config.as_ref(), &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
-    let builtin = match (vm.cpi(), manifest.provider()?.cpi) {
-        (None, CpiSource::Builtin(name)) => BuiltinCpi::named(&name),
-        // The default CPI of a release has no VMs on this machine, so the release is not opened.
-        (None, _) => return Err(no_console_error(&vm, None)),
-        (Some(name), _) => {
-            let mut entries = config.iter().flat_map(|config| &config.cpis);
-            entries.find(|entry| entry.name == name).and_then(|entry| BuiltinCpi::named(&entry.kind))
-        }
-    };
+    let builtin = boot::builtin_cpi(&vm, &manifest)?;
+    // The releases of other CPIs are not opened.
+    if !builtin.is_some_and(BuiltinCpi::keeps_vms_here) {
+        return Err(no_console_error(&vm, builtin));
+    }
     let preparing = run.reporter.stage("Preparing");
     let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), &manifest, &preparing)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, None)?;

@@ -12,7 +12,10 @@ pub(super) fn known_hosts_line(alias: &str, key: &str) -> Result<String> {
     match (words.next(), words.next()) {
         (Some(kind), Some(text)) if is_kind(kind) && is_text(text) => Ok(format!("{alias} {kind} {text}\n")),
         _ => Err(Error::failure("the agent did not return the host key of the VM's sshd")
-            .with_hint("without the host key, ssh cannot verify the VM: check that an sshd runs on it")),
+            .with_note("without it, ssh cannot verify the VM")
+            .with_hint(
+                "see whether the VM has an sshd, in the agent's log: `monopile logs MANIFEST --agent`",
+            )),
     }
 }
 

@@ -14,13 +14,11 @@ use super::follow::Follower;
 use super::lines::LineSplitter;
 use super::reach;
 use crate::agent::{Agent, LogArchive};
-use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::files::start_of_last_lines;
 use base::text;
-use base::{Error, ErrorKind, Result};
-use manifest::deployment::CpiSource;
-use manifest::{Inputs, LoadedManifest};
+use base::{Error, Result};
+use manifest::Inputs;
 
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
@@ -89,26 +87,12 @@ impl LogsRequest {
 
     /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
     fn reach(&self, run: &RunContext) -> Result<Agent> {
-        let without_agent = |error: Error, manifest: &LoadedManifest| {
-            let has_console = manifest.provider().is_ok_and(|provider| {
-                let CpiSource::Builtin(name) = provider.cpi else { return false };
-                matches!(BuiltinCpi::named(&name), Some(BuiltinCpi::Local | BuiltinCpi::Qemu))
-            });
-            match error.kind() {
-                ErrorKind::AgentUnreachable if has_console => {
-                    error.with_hint("without the agent: `monopile logs MANIFEST --console`")
-                }
-                ErrorKind::AgentUnreachable => {
-                    error.with_hint("without the agent: `monopile ssh MANIFEST --private-key FILE`")
-                }
-                _ => error,
-            }
-        };
-        let agent = reach(run, &self.inputs, self.agent_timeout, without_agent)?.agent;
+        let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
-                let known_jobs_hint = || Some(format!("its jobs are {}", text::comma_list(&vm_jobs)));
+                let known_jobs_hint =
+                    || Some(format!("the jobs on the VM are {}", text::comma_list(&vm_jobs)));
                 let glob = format!("{other}/**/*");
                 let filter = text::shell_word(&glob);
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
@@ -121,10 +105,37 @@ impl LogsRequest {
         Ok(agent)
     }
 
-    fn fetch(&self, agent: &Agent, run: &RunContext) -> Result<LogArchive> {
+    /// Returns the globs of the logs to fetch.
+    fn globs(&self) -> Vec<String> {
         let jobs = self.jobs.iter().map(|job| format!("{job}/**/*"));
-        let filters: Vec<String> = jobs.chain(self.filters.iter().cloned()).collect();
-        LogArchive::fetch(agent, &self.types(), &filters, &run.paths.scratch, MAX_ARCHIVE_BYTES)
+        jobs.chain(self.filters.iter().cloned()).collect()
+    }
+
+    fn fetch(&self, agent: &Agent, run: &RunContext) -> Result<LogArchive> {
+        LogArchive::fetch(agent, &self.types(), &self.globs(), &run.paths.scratch, MAX_ARCHIVE_BYTES)
+    }
+
+    /// Describes what was looked for, if there are no such logs.
+    fn nothing_found(&self) -> String {
+        let name_and_option = |origin: &LogOrigin| match origin {
+            LogOrigin::Job => ("the jobs", ""),
+            LogOrigin::Agent => ("the agent", " --agent"),
+            LogOrigin::System => ("the system", " --system"),
+        };
+        let (names, options): (Vec<&str>, Vec<&str>) = self.origins.iter().map(name_and_option).unzip();
+        let options = match self.origins.contains(&LogOrigin::Job) && self.origins.len() > 1 {
+            true => " --all-logs".to_owned(),
+            false => options.concat(),
+        };
+        let origins = text::and_list(&names);
+        let globs: Vec<String> = self.globs().iter().map(|glob| format!("'{glob}'")).collect();
+        match globs.is_empty() {
+            true => format!("the VM has no logs of {origins}"),
+            false => format!(
+                "no log of {origins} matches {}. To see all of them: `monopile logs MANIFEST{options}`",
+                text::comma_list(&globs)
+            ),
+        }
     }
 }
 
@@ -159,7 +170,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
     fetching.finish();
     let files = list_files(&root);
     if files.is_empty() {
-        run.reporter.note("no logs found");
+        run.reporter.note(request.nothing_found());
     }
     let mut is_first = true;
     for path in &files {

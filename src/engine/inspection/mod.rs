@@ -36,17 +36,20 @@ use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
 use crate::deploy::boot;
 use crate::history::{self, RecordedRun};
 use crate::prepare;
+use crate::protocol::BuiltinCpi;
 use crate::record_commands;
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::no_state_error;
 use crate::state::State;
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 use manifest::{Inputs, LoadedManifest};
 
 /// A VM whose own agent answers.
 struct ReachedVm {
     endpoint: AgentEndpoint,
     agent: Agent,
+    /// The built-in CPI of the VM, if it has one.
+    builtin: Option<BuiltinCpi>,
 }
 
 /// Reads the state, which must exist.
@@ -65,22 +68,29 @@ fn load_agent_endpoint(
     Ok((endpoint(run, &manifest.provider()?)?, manifest))
 }
 
-/// Finds the VM on record and waits until its own agent answers. `explain` adds to the error of an agent
-/// that does not answer although its VM is on, as far as this machine knows.
-fn reach(
-    run: &RunContext,
-    inputs: &Inputs,
-    timeout: Duration,
-    explain: impl FnOnce(Error, &LoadedManifest) -> Error,
-) -> Result<ReachedVm> {
+/// Finds the VM on record and waits until its own agent answers.
+fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
+    let builtin = boot::builtin_cpi(&vm, &manifest)?;
     let agent =
         contact(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout).map_err(|error| {
-            boot::explain_if_off(explain(error, &manifest), boot::off_error, run, inputs, &manifest, &state)
+            let error = without_agent(error, builtin);
+            boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state)
         })?;
-    Ok(ReachedVm { endpoint, agent })
+    Ok(ReachedVm { endpoint, agent, builtin })
+}
+
+/// Adds the command that shows the VM without its agent to the error of an agent that does not answer.
+fn without_agent(error: Error, builtin: Option<BuiltinCpi>) -> Error {
+    if error.kind() != ErrorKind::AgentUnreachable {
+        return error;
+    }
+    error.with_hint(match builtin.is_some_and(BuiltinCpi::keeps_vms_here) {
+        true => "without the agent: `monopile logs MANIFEST --console`",
+        false => "without the agent: `monopile ssh MANIFEST --private-key FILE`",
+    })
 }
 
 /// Returns the recorded runs of the environment in this directory, newest first.

@@ -6,13 +6,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use super::gateway::{SshConfig, SshRoute, VM};
+use super::gateway::{Gateway, SshConfig, SshRoute, VM};
 use super::host_key::known_hosts_line;
 use super::{load_agent_endpoint, reach, read_state};
 use crate::agent::{Agent, AgentError, Backoff};
 use crate::cpi::create_private_directory;
+use crate::deploy::boot;
+use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::files::durable::write_atomically;
+use base::files::input;
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -126,11 +129,7 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
     session.end(run);
     // Such is the exit code of ssh and scp themselves.
     if matches!(outcome, Ok(NOT_CONNECTED)) {
-        run.reporter.note(format!(
-            "if ssh cannot reach {}: check that an sshd runs on the VM. To read the logs without it: \
-             `monopile logs MANIFEST`",
-            session.sshd_address()
-        ));
+        run.reporter.note(session.connection_advice(&request.route));
     }
     outcome
 }
@@ -174,7 +173,7 @@ fn refused_user_error(error: AgentError) -> Error {
     match has_no_host_key {
         true => error
             .context("no ssh session is possible: the VM has no ssh host key, so it runs no sshd")
-            .with_note("a VM of the CPI `local` has the host key of this machine, and no sshd of its own")
+            .with_note(LOCAL_VM_NOTE)
             .with_hint("see the logs instead: `monopile logs MANIFEST`"),
         false => error
             .context("the agent cannot create a user for this session")
@@ -189,6 +188,8 @@ struct VmSession {
     key: PathBuf,
     known_hosts: PathBuf,
     is_pinned: bool,
+    /// True if the VM is one of the CPI `local`.
+    is_local: bool,
     /// The agent that created the user and must delete it.
     user_owner: Option<Agent>,
 }
@@ -196,7 +197,7 @@ struct VmSession {
 impl VmSession {
     /// Has the agent create a user for the session.
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
-        let reached_vm = reach(run, &request.inputs, request.agent_timeout, |error, _| error)?;
+        let reached_vm = reach(run, &request.inputs, request.agent_timeout)?;
         let opening = run.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
@@ -210,6 +211,7 @@ impl VmSession {
             key,
             known_hosts: scratch.file("known_hosts"),
             is_pinned: true,
+            is_local: reached_vm.builtin == Some(BuiltinCpi::Local),
             user_owner: Some(reached_vm.agent.clone()),
         };
         // The user may exist from here on, even if the agent reports an error.
@@ -239,9 +241,10 @@ impl VmSession {
         scratch: &SessionFiles,
     ) -> Result<Self> {
         let state = read_state(run)?;
-        let (endpoint, _) = load_agent_endpoint(run, &request.inputs, &state)?;
+        let (endpoint, manifest) = load_agent_endpoint(run, &request.inputs, &state)?;
+        let builtin = state.vm_handle().map(|vm| boot::builtin_cpi(&vm, &manifest)).transpose()?.flatten();
         if !login.private_key.is_file() {
-            return Err(Error::usage(format!("there is no private key '{}'", login.private_key.display())));
+            return Err(input::missing_error("private key", &login.private_key));
         }
         let recorded_key = state.vm().and_then(|vm| vm.ssh_host_key.clone());
         let line = recorded_key.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
@@ -257,6 +260,7 @@ impl VmSession {
             key: login.private_key.clone(),
             known_hosts: scratch.write("known_hosts", line.as_deref().unwrap_or_default())?,
             is_pinned: line.is_some(),
+            is_local: builtin == Some(BuiltinCpi::Local),
             user_owner: None,
         })
     }
@@ -279,6 +283,20 @@ impl VmSession {
         scratch.write("config", &configured.text()?).map(drop)
     }
 
+    /// Describes what to check after ssh has failed, which may have another reason than the connection.
+    fn connection_advice(&self, route: &SshRoute) -> String {
+        let failure = format!("if ssh cannot reach {}", self.sshd_address());
+        let check = match route {
+            _ if self.is_local => return format!("{failure}: {LOCAL_VM_NOTE}. {LOGS_ADVICE}"),
+            SshRoute::Direct => "no sshd is running on the VM, or a firewall blocks its port".to_owned(),
+            SshRoute::Gateway(Gateway { host, .. }) => {
+                format!("check the gateway '{host}' (--gw-host, --gw-user, --gw-private-key)")
+            }
+            SshRoute::Socks5(_) => "check the proxy (--gw-socks5, BOSH_ALL_PROXY)".to_owned(),
+        };
+        format!("{failure}: {check}. {LOGS_ADVICE}")
+    }
+
     /// Returns the address of the sshd, with its port.
     fn sshd_address(&self) -> String {
         match self.address.contains(':') {
@@ -298,6 +316,12 @@ impl VmSession {
         }
     }
 }
+
+/// The reason why no session on a VM of the CPI `local` is possible.
+const LOCAL_VM_NOTE: &str =
+    "a VM of the CPI `local` has the host key of this machine, and no sshd of its own";
+/// The way to see the VM's logs without ssh.
+const LOGS_ADVICE: &str = "To read the logs without ssh: `monopile logs MANIFEST`";
 
 /// The exit code of ssh and scp if they could not connect.
 const NOT_CONNECTED: u8 = 255;
@@ -328,7 +352,7 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
 }
 
 fn interrupted_error(signal: u8) -> Error {
-    Error::new(ErrorKind::Interrupted(signal), "interrupted; the session is over, and its user is gone")
+    Error::new(ErrorKind::Interrupted(signal), "interrupted: the ssh session was ended")
 }
 
 /// Ends the program, with SIGTERM first so that it can restore the terminal.

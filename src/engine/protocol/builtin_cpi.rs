@@ -29,6 +29,14 @@ impl BuiltinCpi {
         Self::ALL.into_iter().find(|cpi| cpi.name() == name)
     }
 
+    /// Returns true if its VMs are on this machine.
+    pub fn keeps_vms_here(self) -> bool {
+        match self {
+            BuiltinCpi::Local | BuiltinCpi::Qemu => true,
+            BuiltinCpi::Ironic => false,
+        }
+    }
+
     /// Joins all names with a separator, for messages.
     pub fn names(separator: &str) -> String {
         Self::ALL.map(Self::name).join(separator)

@@ -77,11 +77,11 @@ fn status_of_a_healthy_environment() {
     assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
 
     let stop_run = run(&hello, "stop-env", &[]).success();
-    assert!(stop_run.stdout.contains("To start them again: `monopile start-env "), "{stop_run:?}");
+    assert!(stop_run.stdout.contains("To start them: `monopile start-env "), "{stop_run:?}");
     assert!(!stop_run.stdout.contains("start-env MANIFEST"), "{stop_run:?}");
     let stopped_status = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
-        stopped_status.stderr.contains("error: the jobs are stopped, by stop-env at 20")
+        stopped_status.stderr.contains("error: stop-env stopped the jobs at 20")
             && stopped_status.stdout.contains("\t1024 MiB\t"),
         "{}",
         stopped_status.stderr
@@ -99,7 +99,7 @@ fn status_of_a_healthy_environment() {
     hello.create(&["--cache-dir", "file"]).exits_with(1);
     let stopped_status = run(&hello, "status", &["--no-cpi"]).exits_with(1);
     assert!(
-        stopped_status.stderr.contains("error: the jobs are stopped, by stop-env at 20"),
+        stopped_status.stderr.contains("error: stop-env stopped the jobs at 20"),
         "{}",
         stopped_status.stderr
     );
@@ -146,11 +146,8 @@ fn failed_deletion_is_tried_again() {
     hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "it is busy"));
     hello.delete(&options).exits_with(1);
     let failed_status = status();
-    let hint = "hint: the last run failed: run `monopile delete-env hello/manifest.yml ";
-    assert!(
-        failed_status.contains(hint) && failed_status.contains("` again, it finishes the deletion\n"),
-        "{failed_status}"
-    );
+    let hint = "hint: the last run failed; to finish the deletion: `monopile delete-env hello/manifest.yml ";
+    assert!(failed_status.contains(hint), "{failed_status}");
     hello.answer_truly();
     hello.delete(&options).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -194,7 +191,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
         .write("wrong.yml", format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"));
     let failed_stop = run("stop-env", &[&["-o", "wrong.yml"][..], &quick].concat()).exits_with(5);
     assert!(
-        failed_stop.stdout.contains("Checking whether the VM is off: it is not off"),
+        failed_stop.stdout.contains("Checking whether the VM is stopped: it is running"),
         "{}",
         failed_stop.stdout
     );
@@ -219,7 +216,9 @@ fn stopped_vm_of_this_machine_is_started_again() {
     run("create-env", &[]).exits_with(5);
     check_status();
     let plan = run("plan", &[]).success();
-    for text in ["but create-env would fail: VM ", "To start it and its jobs: `monopile start-env "] {
+    for text in
+        ["Nothing changed in the manifest, but VM ", "To start the VM and its jobs: `monopile start-env "]
+    {
         assert!(plan.stdout.contains(text), "{text}: {}", plan.stdout);
     }
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
@@ -239,7 +238,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert!(logs.stderr.contains("hint: to start it and its jobs: `monopile start-env "), "{}", logs.stderr);
     assert!(!logs.stderr.contains("monopile ssh"), "{}", logs.stderr);
     let stop = run("stop-env", &quick).exits_with(5);
-    assert!(stop.stdout.contains("Checking whether the VM is off: it is off"), "{}", stop.stdout);
+    assert!(stop.stdout.contains("Checking whether the VM is stopped: it is stopped"), "{}", stop.stdout);
     assert!(
         stop.stderr.contains("note: its jobs do not run, so there is nothing to stop\n"),
         "{}",
@@ -258,7 +257,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let call = ["delete_vm", vm.as_str().unwrap()];
     hello.world.finish(hello.builtin_command(&["cpi", "call"], &call)).success();
     let missing = run("restart", &quick).exits_with(5);
-    assert!(missing.stdout.contains("the VM is off: it does not exist"), "{}", missing.stdout);
+    assert!(missing.stdout.contains("the VM is stopped: it does not exist"), "{}", missing.stdout);
     assert!(missing.stderr.contains(&format!("error: VM '{}' does not exist on this machine", call[1])));
     assert!(missing.stderr.contains("`monopile cloud-check "), "{}", missing.stderr);
     let deletion = run("delete-env", &["-n"]).success();
