@@ -64,7 +64,7 @@ pub fn create_env(
     let report = |draft: &DraftPlan, state: &State| {
         let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.state);
         if let Some(saved_plan) = saved_plan {
-            saved_plan.check(&plan_report)?;
+            saved_plan.check(&plan_report, &run.paths.state)?;
         }
         run.reporter.report_plan(plan_report.headline(), plan_report.steps.clone());
         Ok::<_, Error>(plan_report)
@@ -74,7 +74,11 @@ pub fn create_env(
         validating.finish();
         draft.prepared_deployment.forget_previous(run, &request.inputs);
         if draft.jobs_are_stopped {
-            return Ok("Nothing to deploy, but the jobs are stopped: start-env starts them".to_owned());
+            return Ok(
+                "Everything is as deployed, but the jobs are stopped. To start them: `monopile start-env \
+                 MANIFEST`"
+                    .to_owned(),
+            );
         }
         let agent_note = if request.asks_agent_if_unchanged { ", and the agent answers" } else { "" };
         return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
@@ -110,7 +114,10 @@ pub fn create_env(
     validating.finish();
     plan_report.packages =
         draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
-    run.reporter.show_plan(plan_report.text());
+    // Otherwise, the CPI decides below what is done.
+    if unusable_agent.is_none() {
+        run.reporter.show_plan(plan_report.text());
+    }
     if saved_plan.is_none() {
         confirm_plan(run, &draft, store.state())?;
     }
@@ -146,10 +153,10 @@ pub fn create_env(
                 .context(format!(
                     "nothing changed since the last deploy, but the agent of VM {vm} {predicate}"
                 ))
+                .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
                 .with_hint(
                     "to replace the VM and keep its persistent disk: `monopile SAME-COMMAND --recreate`",
                 )
-                .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
                 .with_hint("to skip this check: `monopile SAME-COMMAND --no-verify`"));
         }
         let not_found = describe_not_found(&vm.into());
@@ -196,7 +203,7 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
     Err(match draft.prepared_deployment.generated_names.is_empty() {
         true => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"),
         // The vars store keeps them for the next run.
-        false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the cloud")
+        false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the IaaS")
             .with_note("the generated variables stay in the vars store"),
     })
 }

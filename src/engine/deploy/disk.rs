@@ -13,6 +13,7 @@ use crate::plan::{DiskUpdate, Step};
 use crate::protocol::{Contract, Unnamed};
 use crate::state::{AgentTask, Change, DiskHandle, DiskRecord, Resource};
 use base::events::{Event, Stage};
+use base::text;
 use base::{Error, Result};
 use manifest::Deployment;
 use manifest::deployment::DiskSpec;
@@ -88,8 +89,9 @@ fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) 
         Presence::Gone => executor.commit(Change::DiskDeleted(disk.clone())),
         Presence::Exists | Presence::Unknown(_) => {
             stage.reporter().warn(format!(
-                "the CPI has replaced disk {disk}, which may still exist: it stays on record until \
-                 delete-disk"
+                "the CPI has replaced disk {disk}, which may still exist: it stays on record. To delete it: \
+                 `monopile delete-disk MANIFEST {}`",
+                text::shell_word(disk.cid.as_str())
             ));
             Ok(())
         }

@@ -105,13 +105,10 @@ impl DraftPlan {
         match asks_agent.then(ask_agent).transpose()?.flatten() {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.agent_state = Some(agent_state),
-                "stopped" if !draft.plan.deploys_jobs() => {
-                    draft.jobs_are_stopped = true;
-                    run.reporter.warn("the jobs are stopped: start them with `monopile start-env MANIFEST`");
-                }
+                "stopped" if !draft.plan.deploys_jobs() => draft.jobs_are_stopped = true,
                 job_state if !draft.plan.deploys_jobs() => run.reporter.warn(format!(
-                    "the jobs are '{job_state}', not 'running'. See why: `monopile logs MANIFEST`. `monopile \
-                     start-env MANIFEST` starts them, and --recreate creates a new VM"
+                    "the jobs are '{job_state}', not 'running'. To see why: `monopile logs MANIFEST`. To \
+                     start them: `monopile start-env MANIFEST`"
                 )),
                 // Not asked again: after a failed update the jobs may never run, and waiting would only delay
                 // the next update.
@@ -137,8 +134,8 @@ impl DraftPlan {
             }
             Some(Liveness::Unusable(agent)) => {
                 run.reporter.warn(format!(
-                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}. To look \
-                     first: `monopile cloud-check MANIFEST --report`",
+                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}. To see \
+                     more first: `monopile cloud-check MANIFEST --report`",
                     agent.predicate(),
                     agent.error
                 ));

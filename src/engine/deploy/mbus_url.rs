@@ -25,7 +25,7 @@ pub(super) fn check_credentials(deployment: &Deployment) -> Result<()> {
         provider.mbus_place
     ))
     .with_source("the new VM's agent accepts those of the second, and this run uses those of the first")
-    .with_note("nothing was changed in the cloud")
+    .with_note("nothing was changed in the IaaS")
     .with_hint("give both the same user and password: https://USER:PASSWORD@HOST:PORT"))
 }
 

@@ -188,6 +188,9 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         packages = draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
     }
     validating.finish();
+    if draft.jobs_are_stopped {
+        run.reporter.warn("the jobs are stopped. To start them: `monopile start-env MANIFEST`");
+    }
     Ok(PlanReport::from_draft(request, &draft, &state, packages, storage))
 }
 
@@ -276,7 +279,7 @@ impl PlanReport {
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
             PlanAction::Examine if let Some(description) = &self.stopped_vm => {
-                return format!("Nothing changed in the manifest, but create-env would fail: {description}");
+                return format!("Nothing changed in the manifest, but {description}");
             }
             PlanAction::Examine => {
                 let predicate = self.agent_trouble.as_deref().unwrap_or("does not answer");
@@ -320,10 +323,11 @@ impl PlanReport {
         lines.splice(1..1, self.changed_leaves());
         match (self.action, &self.stopped_vm) {
             (PlanAction::Examine, Some(_)) => {
-                lines.push("To start it and its jobs: `monopile start-env MANIFEST`".to_owned());
+                lines.push("create-env fails and changes nothing".to_owned());
+                lines.push("To start the VM and its jobs: `monopile start-env MANIFEST`".to_owned());
             }
             (PlanAction::Examine, None) => {
-                lines.push("If the VM is gone, create-env creates a new one".to_owned());
+                lines.push("If the VM does not exist, create-env creates a new one".to_owned());
                 lines.push("If the VM exists, create-env fails and changes nothing".to_owned());
                 lines.push("To see whether it exists: `monopile status MANIFEST`".to_owned());
             }
@@ -464,8 +468,23 @@ impl PlanReport {
         self.inputs.step_options.iter().map(|option| format!(" {option}")).collect()
     }
 
+    /// Returns the place of the state of this plan as a word of a command line. A plan has only the name of a
+    /// file, which is looked for beside the state of this run.
+    fn path_of_state(&self, storage: &Storage) -> String {
+        let name = &self.inputs.state_name;
+        let sibling = storage.path_or_url().with_file_name(name);
+        let is_url = name.contains("://");
+        match () {
+            () if is_url => text::shell_word(name).into_owned(),
+            () if !storage.is_shared() && sibling.is_file() => {
+                text::shell_word(&sibling.to_string_lossy()).into_owned()
+            }
+            () => "FILE".to_owned(),
+        }
+    }
+
     /// Checks that a run would still take exactly the steps of the saved plan.
-    pub(super) fn check(&self, now: &PlanReport) -> Result<()> {
+    pub(super) fn check(&self, now: &PlanReport, storage: &Storage) -> Result<()> {
         let refuse = |problem: &str| {
             Err(Error::invalid(format!("the plan is outdated: {problem}"))
                 .with_note("nothing was changed")
@@ -481,16 +500,17 @@ impl PlanReport {
                 self.deployment, now.deployment
             ))
             .with_note("nothing was changed")
-            .with_hint("pass the manifest for which the plan was made")),
+            .with_hint("use the manifest for which the plan was made")),
             () if !self.inputs.state_name.is_empty() && self.inputs.state_name != now.inputs.state_name => {
                 Err(Error::invalid(format!(
-                    "the plan is for the state '{}', not for '{}'",
-                    self.inputs.state_name, now.inputs.state_name
+                    "the plan is for the state '{}', not for '{storage}'",
+                    self.inputs.state_name
                 ))
                 .with_note("nothing was changed")
-                .with_hint(
-                    "name the state for which the plan was made: `monopile SAME-COMMAND --state FILE`",
-                ))
+                .with_hint(format!(
+                    "use the state for which the plan was made: `monopile SAME-COMMAND --state {}`",
+                    self.path_of_state(storage)
+                )))
             }
             () if !now.generated_variables.is_empty() => refuse(&format!(
                 "variables have no saved values: {}",
@@ -506,7 +526,7 @@ impl PlanReport {
             () if self.steps != now.steps && self.inputs.step_options != now.inputs.step_options => {
                 Err(Error::invalid("the plan was made with other options than those of this command")
                     .with_note("nothing was changed")
-                    .with_hint(format!("give the options of the plan: {}", self.command(&self.file))))
+                    .with_hint(format!("use the options of the plan: {}", self.command(&self.file))))
             }
             () if self.steps != now.steps => refuse("other steps are needed now"),
             () => Ok(()),

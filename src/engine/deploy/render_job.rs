@@ -59,8 +59,9 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
             match cpi_jobs.iter().find(|(name, _)| *name == request.job) {
                 Some((_, release)) => release,
                 None => {
+                    let all_jobs = || Some(format!("its jobs are {}", text::comma_list(&job_names)));
                     return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
-                        .with_note(format!("its jobs are {}", text::comma_list(&job_names))));
+                        .with_nearest(&request.job, job_names.iter().copied(), all_jobs));
                 }
             }
         }
