@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::run_context::RunContext;
 
+use artifact::release::Property;
 use base::error::nearest;
 use base::{Error, ErrorKind, Result};
 use erb::{ChosenRenderer, Context, ContextError, RenderError, RendererChoice, StartError};
@@ -47,11 +48,13 @@ fn start_error(error: StartError) -> Error {
     let text = error.to_string();
     let hint = match error {
         StartError::Interrupted(signal) => return interrupted_error(signal, text),
-        StartError::Missing(_) => "install ruby, or render with --renderer native",
-        StartError::Silent(_) => "try: `ruby --version`",
-        StartError::TooOld { .. } => "install a newer ruby, or render with --renderer native",
+        StartError::Missing(_) => "install Ruby, then run the same command again",
+        StartError::Silent(_) => "see what Ruby says: `ruby --version`",
+        StartError::TooOld { .. } => "install a newer Ruby, then run the same command again",
     };
-    let error_with_hint = Error::failure(text).with_hint(hint);
+    let error_with_hint = Error::failure(text)
+        .with_hint(hint)
+        .with_hint("to render without Ruby: `monopile SAME-COMMAND --renderer native`");
     match error {
         StartError::Missing(source) => error_with_hint.with_source(source),
         _ => error_with_hint,
@@ -63,31 +66,78 @@ fn interrupted_error(signal: u8, text: String) -> Error {
 }
 
 /// The source of an evaluation context, which decides where a missing property belongs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ContextSource {
-    /// A manifest and the job's spec.
-    Manifest,
+#[derive(Debug, Clone, Copy)]
+pub enum ContextSource<'a> {
+    /// A manifest and the spec of a job.
+    Manifest {
+        /// The name of the job.
+        job: &'a str,
+        /// The properties that its spec declares.
+        properties: &'a [Property],
+    },
     /// The file of `--context`.
     File,
 }
 
+impl ContextSource<'_> {
+    /// Returns the hint for a property that has no value.
+    fn hint_for_property(self, name: &str) -> String {
+        match self {
+            ContextSource::Manifest { job, properties } if !declares(properties, name) => format!(
+                "job '{job}' does not declare '{name}': declare it below `properties` in the job's spec"
+            ),
+            ContextSource::Manifest { .. } => {
+                format!("set '{name}' below `properties` of the job in the manifest")
+            }
+            ContextSource::File => {
+                format!("add '{name}' to `job_properties` or `default_properties` of the context")
+            }
+        }
+    }
+}
+
+/// Returns true if one of these properties has this name, or is above or below it.
+fn declares(properties: &[Property], name: &str) -> bool {
+    let is_above = |one: &str, other: &str| {
+        other.strip_prefix(one).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    properties.iter().any(|property| is_above(&property.name, name) || is_above(name, &property.name))
+}
+
+/// Returns true if a template calls `link`, which its context does not have.
+pub(crate) fn asks_for_link(error: &RenderError) -> bool {
+    let RenderError::Template(problem) = error else { return false };
+    problem.class == "NoMethodError" && unknown_name(&problem.message) == Some("link")
+}
+
+/// Returns the name in a message such as "undefined method `link' for …". Ruby's quotes depend on its
+/// version.
+fn unknown_name(message: &str) -> Option<&str> {
+    let undefined = ["undefined method ", "undefined local variable or method "];
+    let rest = undefined.iter().find_map(|start| message.strip_prefix(start))?;
+    rest.strip_prefix(['`', '\''])?.split_once('\'').map(|(name, _)| name)
+}
+
 /// Returns the error for a template that could not be rendered with `context`.
-pub fn render_error(error: RenderError, context: &Context, source: ContextSource) -> Error {
+pub fn render_error(error: RenderError, context: &Context, source: ContextSource<'_>) -> Error {
     let text = error.to_string();
+    if matches!(source, ContextSource::File) && asks_for_link(&error) {
+        return Error::invalid("the template needs a link, which only a director can provide")
+            .with_source(text);
+    }
     match error {
         RenderError::Template(problem) => {
             let invalid = Error::invalid(text);
             match problem.unknown_properties.iter().find_map(|name| nearest_property(context, name)) {
                 Some(name) => invalid.with_hint(format!("did you mean the property '{name}'?")),
-                None if problem.class.ends_with("UnknownProperty") => match source {
-                    ContextSource::Manifest => invalid.with_hint(
-                        "set it below `properties` of the job in the manifest, or give it a default in the \
-                         job's spec",
-                    ),
-                    ContextSource::File => {
-                        invalid.with_hint("add it to `job_properties` or `default_properties` of the context")
-                    }
-                },
+                None if problem.class.ends_with("UnknownProperty") => {
+                    let names = problem.unknown_properties.iter();
+                    invalid.with_hints(names.take(1).map(|name| source.hint_for_property(name)))
+                }
+                None if problem.class == "NameError" && unknown_name(&problem.message).is_some() => {
+                    let name = unknown_name(&problem.message).unwrap_or_default();
+                    invalid.with_hint(format!("if '{name}' is a property of the job: `p(\"{name}\")`"))
+                }
                 None if problem.class == "SyntaxError" => invalid.with_hint(
                     "correct the Ruby code in that line or before it: usually, a bracket, a quote or an \
                      `end` is missing",
@@ -129,6 +179,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn hint_for_a_property_without_a_value_is_where_it_belongs() {
+        let properties = [Property { name: "nats.user".into(), description: String::new(), default: None }];
+        let source = ContextSource::Manifest { job: "web", properties: &properties };
+        for (name, hint) in [
+            ("nats.user", "set 'nats.user' below `properties` of the job in the manifest"),
+            ("nats", "set 'nats' below `properties` of the job in the manifest"),
+            ("nope", "job 'web' does not declare 'nope': declare it below `properties` in the job's spec"),
+        ] {
+            assert_eq!(source.hint_for_property(name), hint);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_found_in_messages_of_each_version_of_ruby() {
+        for message in [
+            "undefined method `link' for #<TemplateEvaluationContext>",
+            "undefined method 'link' for an instance of TemplateEvaluationContext",
+            "undefined local variable or method `link' for #<TemplateEvaluationContext>",
+        ] {
+            assert_eq!(unknown_name(message), Some("link"), "{message}");
+        }
+        assert_eq!(unknown_name("uninitialized constant Foo"), None);
+    }
+
+    #[test]
     fn missing_property_suggests_the_nearest_name() {
         let json = serde_json::json!({
             "job": {"name": "web"}, "job_properties": {"nats": {"user": "u"}, "port": 80},
@@ -141,12 +216,13 @@ mod tests {
             ("<%= p('user') %>", "did you mean the property 'nats.user'?"),
             (
                 "<%= p('wholly.different') %>",
-                "set it below `properties` of the job in the manifest, or give it a default in the \
-                 job's spec",
+                "job 'web' does not declare 'wholly.different': declare it below `properties` in the job's \
+                 spec",
             ),
         ] {
             let error = renderer.render("a.erb", template, &context).unwrap_err();
-            let error = render_error(error, &context, ContextSource::Manifest);
+            let source = ContextSource::Manifest { job: "web", properties: &[] };
+            let error = render_error(error, &context, source);
             assert_eq!(error.hints(), [hint], "{template}");
         }
     }

@@ -21,7 +21,8 @@ pub(super) fn failure_message(script: &str, jobs: &[&str]) -> String {
     }
 }
 
-/// Returns the error of a package that the agent could not compile. `package` is "package 'NAME/VERSION'".
+/// Returns the error of a package that the agent could not compile. `package` is "package 'NAME/VERSION' of
+/// release 'NAME'".
 pub(super) fn compilation_error(error: AgentError, package: &str) -> Error {
     let summary = format!("{package} cannot be compiled");
     let script = match &error {

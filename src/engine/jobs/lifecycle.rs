@@ -47,8 +47,8 @@ impl Jobs<'_> {
                 DrainOutcome::TimedOut => {
                     let timeout_text = text::duration(timeout);
                     stage.reporter().warn(format!(
-                        "the jobs of {instance} still drain after {timeout_text} (--drain-timeout); stopping \
-                         them anyway"
+                        "the jobs of {instance} are still draining after {timeout_text} (--drain-timeout): \
+                         stopping them anyway"
                     ));
                     draining.give_up(format!("gave up after {timeout_text}"));
                 }
@@ -74,11 +74,13 @@ impl Jobs<'_> {
         while !processes.is_empty() {
             if start.elapsed() >= timeout {
                 return Err(Error::failure(format!(
-                    "the jobs of {} were stopped, but still run after {} (`update.update_watch_time`): {}",
+                    "the jobs of {} were stopped, but are still running after {} \
+                     (`update.update_watch_time`): {}",
                     self.instance,
                     text::duration(timeout),
                     processes.join(", ")
-                )));
+                ))
+                .with_hint("see why: `monopile logs MANIFEST`"));
             }
             wait_stage.log_line(format!("still running: {}", processes.join(", ")));
             signals::check_may_continue(self.run)?;
@@ -303,7 +305,7 @@ impl Jobs<'_> {
             self.instance,
             text::duration(timeout)
         ))
-        .with_hint("see all logs: `monopile logs`");
+        .with_hint("see all logs: `monopile logs MANIFEST`");
         let filters: Vec<String> =
             jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {

@@ -157,9 +157,10 @@ impl<'r> Packages<'r> {
                         "the releases '{}' and '{}' have different packages called '{}'",
                         known_node.release, release.name, package.name
                     ))
-                    .with_hint(
+                    .with_note(
                         "the agent installs packages by name, so jobs that need both cannot share a VM",
-                    ));
+                    )
+                    .with_hint("use versions of the releases that have the same package"));
                 }
                 None => {
                     self.indices.insert(&package.name, self.nodes.len());
@@ -414,7 +415,8 @@ impl<'r> Packages<'r> {
                 .clone(),
         };
         let compiled_package = agent.compile_package(&source, &dependencies).map_err(|error| {
-            failed_scripts::compilation_error(error.with_stage(&compile_stage), &format!("package {node}"))
+            let package = format!("package {node} of release '{}'", node.release);
+            failed_scripts::compilation_error(error.with_stage(&compile_stage), &package)
         })?;
         compile_stage.finish();
         let _ = node_progress.package.set(compiled_package);

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::prepare::find_release;
-use crate::templates::{self, ContextSource};
+use crate::templates::{self, ContextSource, asks_for_link};
 use artifact::archive::{Input, Packer};
 use artifact::release::Job;
 use artifact::{Algorithm, Release};
@@ -51,7 +51,7 @@ pub(crate) fn render(
         let release = find_release(releases, &reference.release)?;
         let job = release.job(&reference.name)?;
         let context = evaluation_context(deployment, release, job, reference, networks, instance_id)?;
-        let with_job_release = |error| with_release(error, job, &reference.release);
+        let with_job_release = |error| with_release(error, reference);
         files.extend(render_templates(renderer, job, &context, &root).map_err(with_job_release)?);
         if let Some(monit) = &job.monit {
             let file =
@@ -104,11 +104,7 @@ pub(crate) fn check(
             if let Err(error) = render(&path, &first_context)?
                 && render(&path, &second_context)?.is_err_and(|other_error| other_error == error)
             {
-                return Err(with_release(
-                    explain_render_error(job, error, &first_context),
-                    job,
-                    &reference.release,
-                ));
+                return Err(with_release(explain_render_error(job, error, &first_context), reference));
             }
         }
     }
@@ -183,22 +179,13 @@ pub(crate) fn render_template(
     Ok(RenderedFile { name, path, is_executable: target.starts_with("bin/") })
 }
 
-/// Returns true if a template calls `link`, which its context does not have.
-fn asks_for_link(error: &RenderError) -> bool {
-    let RenderError::Template(problem) = error else { return false };
-    // Ruby's quotes depend on its version.
-    problem.class == "NoMethodError"
-        && ["`link'", "'link'"].iter().any(|name| {
-            problem.message.strip_prefix("undefined method ").is_some_and(|rest| rest.starts_with(name))
-        })
-}
-
 /// Converts the error of a template. For a missing link, names the link. A job that
 /// consumes one fails only if a template calls `link`: without that call, the job can get its values in
 /// another way.
 fn explain_render_error(job: &Job, error: RenderError, context: &Context) -> Error {
+    let source = ContextSource::Manifest { job: &job.name, properties: &job.properties };
     if !asks_for_link(&error) {
-        return templates::render_error(error, context, ContextSource::Manifest);
+        return templates::render_error(error, context, source);
     }
     let text = |link: &Value, key: &str| link.get(key).and_then(Value::as_str).map(str::to_owned);
     let links: Vec<String> = job
@@ -213,15 +200,15 @@ fn explain_render_error(job: &Job, error: RenderError, context: &Context) -> Err
         true => String::new(),
         false => format!(" (it consumes {})", links.join(", ")),
     };
-    templates::render_error(error, context, ContextSource::Manifest)
+    templates::render_error(error, context, source)
         .context(format!("job '{}' needs a link{link_list}, which only a director can provide", job.name))
         .with_hint("set the properties of the job that replace the link, if it has any, or remove the job")
 }
 
-/// Names the release of a job whose template is wrong.
-fn with_release(error: Error, job: &Job, release: &str) -> Error {
+/// Names the release of a job whose template is wrong, and the job's place in the manifest.
+fn with_release(error: Error, JobRef { name, release, place, .. }: &JobRef) -> Error {
     match error.kind() {
-        ErrorKind::InvalidInput => error.with_note(format!("job '{}' is from release '{release}'", job.name)),
+        ErrorKind::InvalidInput => error.with_note(format!("{place} is job '{name}' of release '{release}'")),
         _ => error,
     }
 }
