@@ -131,6 +131,16 @@ impl AnyCid {
         })
     }
 
+    /// Returns the CID as text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            AnyCid::Vm(cid) => cid.as_str(),
+            AnyCid::Disk(cid) => cid.as_str(),
+            AnyCid::Stemcell(cid) => cid.as_str(),
+            AnyCid::Snapshot(cid) => cid.as_str(),
+        }
+    }
+
     /// Returns the kind of the resource.
     pub fn kind(&self) -> ResourceKind {
         match self {

@@ -12,7 +12,7 @@ pub struct RequestId(String);
 
 /// The error for a blank request id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request id is empty")]
+#[error("the request ID is empty")]
 pub struct EmptyRequestId;
 
 impl RequestId {

@@ -25,9 +25,10 @@ pub(crate) fn find<K: CidKind>(
             let cpi_phrase = cpi.map_or_else(String::new, |cpi| {
                 format!(" of {}", cpi_label(Some(cpi).filter(|cpi| !cpi.is_empty())))
             });
-            let other_phrase =
-                if cids.is_empty() { format!(", nor any other {kind}") } else { String::new() };
-            let message = format!("no {kind} '{cid}'{cpi_phrase} is on record{other_phrase}");
+            let message = match cids.is_empty() {
+                true => format!("no {kind} is on record"),
+                false => format!("no {kind} '{cid}'{cpi_phrase} is on record"),
+            };
             Err(Error::invalid(message).with_nearest(
                 cid.as_str(),
                 cids.iter().copied().filter(|other| *other != cid.as_str()),

@@ -1,7 +1,7 @@
-//! `state forget`: drops a record on request. The resource may still exist, and is then no longer tracked.
+//! `state forget`: forgets a record on request. The resource may still exist.
 
 use super::{AskConsent, ConsentRequest, find_any};
-use crate::effects::Effect;
+use crate::effects::{Effect, how_to_end};
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::{self, no_state_error};
@@ -47,7 +47,7 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
     }
 }
 
-/// Drops a record and returns a summary in one sentence.
+/// Forgets a record and returns a summary in one sentence.
 pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = state_lock::open(run, "state forget")?;
     let open_calls = store.read_open_calls::<Effect>()?;
@@ -60,7 +60,7 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {resource}"),
                 consequence: format!(
-                    "{resource} stays in the IaaS if it exists, and monopile will no longer track it{}",
+                    "{resource} stays in the IaaS if it exists, and no run of monopile will delete it{}",
                     next_deploy(store.state(), &resource)
                 ),
                 question: "Forget it?".to_owned(),
@@ -85,7 +85,7 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
             let places_to_look = places_to_look.join("; ");
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {calls}"),
-                consequence: format!("monopile will no longer track what may exist: {places_to_look}"),
+                consequence: format!("these stay in the IaaS if they exist: {places_to_look}"),
                 question: format!("Forget {calls}?"),
             })?;
             for suspect in suspects {
@@ -98,10 +98,7 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
             if let Some(suspect) = suspects.iter().find(|suspect| suspect.request_id == *id).cloned() {
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
-                    consequence: format!(
-                        "monopile will no longer track what may exist: {}",
-                        suspect.how_to_find()
-                    ),
+                    consequence: format!("this stays in the IaaS if it exists: {}", suspect.how_to_find()),
                     question: "Forget the failed call?".to_owned(),
                 })?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
@@ -118,35 +115,24 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 .collect();
             let Some((intent, call)) = open_calls.into_iter().find(|(intent, _)| intent.request_id == *id)
             else {
-                return Err(Error::invalid(format!("there is no open or failed call '{id}'")).with_nearest(
-                    id.as_str(),
-                    request_ids.iter().map(String::as_str),
-                    || {
-                        Some(if request_ids.is_empty() {
-                            "no call is on record".into()
-                        } else {
-                            format!("on record: {}", text::comma_list(&request_ids))
-                        })
-                    },
-                ));
+                return Err(Error::invalid(format!("no open or failed call '{id}' is on record"))
+                    .with_nearest(id.as_str(), request_ids.iter().map(String::as_str), || {
+                        (!request_ids.is_empty())
+                            .then(|| format!("on record: {}", text::comma_list(&request_ids)))
+                    }));
             };
             let read_error = |error| Error::io(format!("reading the answer to call {id}"), error);
             if matches!(call.read_progress().map_err(read_error)?, CallProgress::Running) {
                 return Err(Error::failure(format!(
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
-                .with_hint(match call.processes().as_slice() {
-                    [] => "wait until the process ends".to_owned(),
-                    pids => {
-                        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-                        format!("wait until the process ends (pid {})", pids.join(", "))
-                    }
-                }));
+                .with_hint("to wait for its answer, and record it: `monopile create-env MANIFEST`")
+                .with_hint(format!("if the CPI hangs, {}", how_to_end(&call))));
             }
             let may_exist = intent.effect.how_to_find();
             ask_consent(&ConsentRequest {
                 change: format!("forgetting the call of `{}`", intent.method),
-                consequence: format!("monopile will no longer track what may exist: {may_exist}"),
+                consequence: format!("this stays in the IaaS if it exists: {may_exist}"),
                 question: format!("Forget the call of `{}`?", intent.method),
             })?;
             call.settle()?;

@@ -9,8 +9,11 @@ use crate::cpi_set::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
 use crate::run_context::{RunContext, state_lock};
-use crate::state::{Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, VmHandle, VmRecord};
+use crate::state::{
+    Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, Storage, VmHandle, VmRecord,
+};
 use base::events::Stage;
+use base::text;
 use base::{Error, Result};
 use erb::RendererChoice;
 use manifest::{Deployment, Inputs};
@@ -73,7 +76,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     if store.exists() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
             .with_note("nothing was changed")
-            .with_hint("move the state away if you do not need it, or name another one with --state"));
+            .with_hint(replacement_hint(store.storage())));
     }
     let validating = run.reporter.stage("Validating");
     // An agent knows no newly generated credentials.
@@ -130,11 +133,38 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
         });
         apply(&mut state, Change::VmAdopted { handle, vm })?;
     }
+    let summary = describe_import(&state, deployment.disk.is_some());
     store.commit(Change::Replaced(Box::new(state)))?;
-    Ok(format!(
-        "Recorded in '{}'; the next create-env creates a new VM with the same persistent disk",
-        store.storage()
-    ))
+    Ok(format!("Recorded in '{}': {summary}", store.storage()))
+}
+
+/// Returns the hint for a state that exists already.
+fn replacement_hint(storage: &Storage) -> String {
+    let place = text::shell_word(&storage.to_string()).into_owned();
+    match storage.is_shared() {
+        true => "to record the environment in another one: `monopile SAME-COMMAND --state URL`".to_owned(),
+        false => {
+            format!(
+                "if it is not needed, move it away: `mv {place} {place}.old`; then run the same command again"
+            )
+        }
+    }
+}
+
+/// Lists the records of an imported state, and says what the next create-env does with them. `wants_disk` is
+/// true if the manifest has a persistent disk.
+fn describe_import(state: &State, wants_disk: bool) -> String {
+    let resources: Vec<String> = state.resources().map(|resource| resource.to_string()).collect();
+    let vm = if state.vm_handle().is_some() { "replaces the VM" } else { "creates a VM" };
+    let next_deploy = match state.current_disk() {
+        Some(disk) => format!("The next create-env {vm}, with disk {}", disk.handle()),
+        None if wants_disk => format!(
+            "No disk is on record: the next create-env {vm}, with an empty disk. To use an existing disk: \
+             `monopile attach-disk MANIFEST CID`"
+        ),
+        None => format!("The next create-env {vm}"),
+    };
+    format!("{}. {next_deploy}", text::and_list(&resources))
 }
 
 /// Returns the disk to record if the command line names none. `mounted_disks` are the disks that the agent
@@ -249,7 +279,9 @@ fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> 
         Presence::Exists => Ok(()),
         Presence::Gone => Err(Error::invalid(format!("the CPI does not find {resource}"))
             .with_note("nothing was changed")
-            .with_hint("check the CID, and that the manifest's CPI looks in the right place")),
+            .with_hint(
+                "correct the CID, or the account, region or project in the properties of the manifest's CPI",
+            )),
         Presence::Unknown(reason) => {
             stage.reporter().warn(format!("{resource} is recorded without a check: {reason}"));
             Ok(())
@@ -266,7 +298,7 @@ struct AgentIdentity {
 
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
 fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<AgentIdentity>> {
-    let asking = run.reporter.stage("Asking the agent for its id");
+    let asking = run.reporter.stage("Asking the agent for its ID");
     let agent_state = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| agent.get_state());
@@ -278,7 +310,7 @@ fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result
         Err(error) => {
             asking.give_up(format!("it does not answer: {error}"));
             run.reporter.warn(
-                "the agent does not answer, so its id is unknown: until the next create-env, any agent at \
+                "the agent does not answer, so its ID is unknown: until the next create-env, any agent at \
                  its address is accepted",
             );
             return Ok(None);

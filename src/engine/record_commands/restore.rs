@@ -4,7 +4,7 @@ use super::{AskConsent, ConsentRequest};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::{self, no_state_error};
 use crate::state::{Holder, State, Store};
-use base::Result;
+use base::{Result, text};
 
 /// Replaces the state with a kept version and returns a summary in one sentence.
 pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
@@ -18,8 +18,8 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
         let consequence = match missing_names.as_slice() {
             [] => String::new(),
             missing_names => format!(
-                "version '{version}' does not record {}, which monopile will no longer track",
-                missing_names.join(", ")
+                "version '{version}' does not record {}, which no run of monopile will delete then",
+                text::and_list(missing_names)
             ),
         };
         ask_consent(&ConsentRequest {

@@ -81,12 +81,13 @@ fn check_location(record: Option<&DiskRecord>, handle: &DiskHandle, deployment: 
             )
         }
         Some(disk_az) if az.is_some_and(|az| az != disk_az) => {
-            format!("is in AZ '{disk_az}', but the VM is in AZ '{}'", az.unwrap_or_default())
+            format!("is in availability zone '{disk_az}', but the VM is in '{}'", az.unwrap_or_default())
         }
         _ => return Ok(()),
     };
     Err(Error::invalid(format!("disk '{}' {mismatch}, so it cannot be attached", handle.cid))
-        .with_note("nothing was changed"))
+        .with_note("nothing was changed")
+        .with_hint("list the disks: `monopile disks MANIFEST`"))
 }
 
 /// Checks that the disk exists. If the CPI does not know, accepts a disk on record with a warning, and fails
@@ -117,7 +118,8 @@ fn check_presence(
         Presence::Unknown(reason) => {
             return Err(Error::failure(format!("it is unknown whether disk {disk} exists"))
                 .with_source(reason.to_string())
-                .with_note("nothing was changed"));
+                .with_note("nothing was changed")
+                .with_retry_hint());
         }
     }
     asking.finish();

@@ -9,6 +9,7 @@ use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
 use crate::record_commands;
 use crate::run_context::RunContext;
 use crate::state::{Change, Resource, State, StemcellHandle, StemcellRecord, VmHandle};
+use base::text;
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -61,7 +62,10 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
             unknown_vm = Some(vm.clone());
             vec![vm.into()]
         }
-        DeleteTarget::Cid(cid) => vec![record_commands::find_any(executor.state(), cid, cpi)?],
+        DeleteTarget::Cid(cid) => {
+            let found_resource = record_commands::find_any(executor.state(), cid, cpi);
+            vec![found_resource.map_err(|error| error.with_hint(untracked_hint(cid)))?]
+        }
         DeleteTarget::Stemcell(name) => {
             stemcells(executor.state(), name, cpi)?.into_iter().map(Resource::Stemcell).collect()
         }
@@ -105,7 +109,7 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
     Ok(match still_recorded.as_slice() {
         [] => format!("Deleted {kind} {}", handles.join(" and ")),
         still_recorded => format!(
-            "The CPI does not find {kind} {}, but cannot confirm that it is gone: it stays on record. To \
+            "The CPI does not find {kind} {}, but could not confirm the deletion: it stays on record. To \
              check again, run the same command again",
             still_recorded.join(" and ")
         ),
@@ -155,6 +159,13 @@ fn no_vm_error(cid: &VmCid, cpi: Option<&str>) -> Error {
         .with_hint("list the resources on record: `monopile state show MANIFEST`")
 }
 
+/// Returns the hint to delete a resource that is not on record.
+fn untracked_hint(cid: &AnyCid) -> String {
+    let kind = cid.kind().name().to_lowercase();
+    let cid = text::shell_word(cid.as_str());
+    format!("to delete a {kind} that is not on record: `monopile cpi call MANIFEST delete_{kind} {cid}`")
+}
+
 /// Records that the VM is to be deleted, so that a later run deletes it if this one fails to.
 fn put_on_record(executor: &mut Executor<'_>, vm: &VmHandle) -> Result<()> {
     executor.commit(Change::VmDeletionBegun {
@@ -196,7 +207,7 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
             let error = Error::invalid(format!("no stemcell '{name}' is on record"));
             Err(match stemcell_names.collect::<Vec<_>>().as_slice() {
                 [] => error,
-                names => error.with_note(format!("on record: {}", base::text::comma_list(names))),
+                names => error.with_note(format!("on record: {}", text::comma_list(names))),
             })
         }
         true => {
@@ -234,16 +245,14 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         Resource::Disk(handle) if state.disk_of_vm().is_some_and(|disk| disk.handle() == *handle) => {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
                 .with_note("nothing was changed")
-                .with_hint(
-                    "to replace it, use `monopile attach-disk MANIFEST CID` with the CID of another disk; to \
-                     delete the whole environment, `monopile delete-env`",
-                ))
+                .with_hint("to replace it by another disk: `monopile attach-disk MANIFEST CID`")
+                .with_hint("to delete the whole environment: `monopile delete-env MANIFEST`"))
         }
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {
             let restriction = "until the next create-env attaches the disk that replaces it";
             Err(Error::invalid(format!("the VM uses disk {handle} {restriction}"))
                 .with_note("nothing was changed")
-                .with_hint("run `monopile create-env MANIFEST` first"))
+                .with_hint("attach the other disk first: `monopile create-env MANIFEST`"))
         }
         Resource::Stemcell(handle)
             if state.vm_handle().is_some()
@@ -251,7 +260,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         {
             Err(Error::invalid(format!("the VM of this environment was created from stemcell {handle}"))
                 .with_note("nothing was changed")
-                .with_note("create-env with another stemcell deletes this one, and so does delete-env"))
+                .with_note("create-env with another stemcell deletes this one")
+                .with_hint("to delete the whole environment: `monopile delete-env MANIFEST`"))
         }
         _ => Ok(()),
     }
@@ -260,8 +270,8 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
 fn question(state: &State, resource: &Resource) -> String {
     match resource {
         Resource::Vm(handle) if state.vm_handle().as_ref() == Some(handle) => format!(
-            "The jobs of VM {handle} are not stopped first (stop-env does that), and the next create-env \
-             creates a new VM. Delete the VM of this environment?"
+            "The jobs of VM {handle} are not stopped first: stop-env stops them. The next create-env creates \
+             a new VM.\nDelete the VM of this environment?"
         ),
         Resource::Disk(handle) => {
             let size = state.disk(handle).map(|disk| format!(" of {} MiB", disk.size)).unwrap_or_default();

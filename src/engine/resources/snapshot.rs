@@ -28,7 +28,8 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
     let disk = match &request.disk {
         Some(cid) => {
             let disks = environment.store.state().disks.iter().map(DiskRecord::handle);
-            record_commands::find(disks, cid, request.cpi.as_deref())?
+            record_commands::find(disks, cid, request.cpi.as_deref())
+                .map_err(|error| error.with_hint("list the disks: `monopile disks MANIFEST`"))?
         }
         None => current(environment.store.state())?,
     };
@@ -54,6 +55,6 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
 fn current(state: &State) -> Result<DiskHandle> {
     state.current_disk().map(DiskRecord::handle).ok_or_else(|| {
         Error::invalid("the environment has no persistent disk")
-            .with_hint("name a disk; `monopile state show --only disks` lists them")
+            .with_hint("list the disks, and name one: `monopile disks MANIFEST`")
     })
 }

@@ -190,7 +190,8 @@ fn check_identity(expected: Option<&(String, String)>, identity: &ArtifactIdenti
                 "the command line says {name}/{version}, but the stemcell is {}/{}",
                 identity.name, identity.version
             ))
-            .with_note("nothing was changed"))
+            .with_note("nothing was changed")
+            .with_hint("correct --name and --version, or name the other stemcell"))
         }
         _ => Ok(()),
     }
@@ -229,7 +230,7 @@ fn find_accepting_cpis(
     if need == RequiredCpis::All || need == RequiredCpis::One && accepting_cpis.is_empty() {
         let mut format_errors = format_errors.into_iter();
         if let Some(first) = format_errors.next() {
-            return Err(format_errors.fold(first, |error, next| error.with_hint(next.to_string())));
+            return Err(format_errors.fold(first, |error, next| error.with_note(next.to_string())));
         }
     } else {
         format_errors.iter().for_each(|error| run.reporter.note(format!("{error}: not uploaded there")));
@@ -317,6 +318,6 @@ fn combine_failures(failures: Vec<(String, Error)>, upload_count: usize) -> Opti
     let first_error = first_error
         .context(format!("{failed_count} of {upload_count} uploads failed; the others are on record"));
     Some(failures.fold(first_error, |error, (label, next_error)| {
-        error.with_hint(format!("{label} failed too: {}", next_error.chain().join(": ")))
+        error.with_note(format!("{label} failed too: {}", next_error.chain().join(": ")))
     }))
 }

@@ -37,7 +37,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
             return Err(match timeout.is_zero() {
                 true => conflict,
                 false => Error::new(conflict.kind(), conflict.to_string())
-                    .with_source(format!("it still runs after {}", text::duration(timeout)))
+                    .with_source(format!("it is still running after {}", text::duration(timeout)))
                     .with_hint("wait longer: `monopile SAME-COMMAND --wait-for-lock 30m`"),
             });
         };
@@ -68,7 +68,7 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
         Some(error) => Err(error.with_hint(
-            "to deploy a new environment in its place, restore the state, then delete the old one: \
+            "to deploy a new environment in its place, delete the old one, once its state is restored: \
              `monopile delete-env MANIFEST`",
         )),
     }
@@ -91,8 +91,8 @@ pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
                 newest_version.name
             ))
             .with_hint(
-                "a run may have changed more since then: once it is restored, compare it with the cloud: \
-                 `monopile cloud-check MANIFEST --report`",
+                "then compare it with the IaaS, because a run may have changed more since: `monopile \
+                 cloud-check MANIFEST --report`",
             ),
     )
 }
