@@ -143,8 +143,11 @@ impl FileLock {
     ) -> Result<Self> {
         let path = path.to_owned();
         let option = other_state_option(state);
-        let lock_error =
-            |error| Error::io(format!("locking '{}'", path.display()), error).with_path_hint(&path, option);
+        let lock_error = |error: std::io::Error| {
+            Error::failure(format!("the state '{}' cannot be locked", state.display()))
+                .with_source(error)
+                .with_path_hint(&path, option)
+        };
         loop {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false).mode(0o600);

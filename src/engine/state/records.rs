@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -30,7 +31,8 @@ use base::{Error, Result};
 /// The newest format of the `monopile` section that this version reads, and the one that it writes.
 pub const FORMAT_VERSION: u32 = 1;
 /// The hint for a state of a newer format.
-const NEWER_HINT: &str = "use the monopile that wrote it, or a newer one: `monopile version --check`";
+const NEWER_HINT: &str =
+    concat!("use the monopile that wrote it, or a newer one; this is ", env!("CARGO_PKG_VERSION"));
 
 /// The keys of the bosh CLI, which ignores their case when it reads them.
 const STATE_KEYS: &[&str] = &[
@@ -316,8 +318,8 @@ impl UndeployedBy {
         match self {
             UndeployedBy::Deletion => "a delete-env began, but did not finish",
             UndeployedBy::DiskChoice => "attach-disk chose another disk",
-            UndeployedBy::ForgottenDisk => "the record of its disk was dropped",
-            UndeployedBy::ForgottenStemcell => "the record of its stemcell was dropped",
+            UndeployedBy::ForgottenDisk => "the record of its disk was forgotten",
+            UndeployedBy::ForgottenStemcell => "the record of its stemcell was forgotten",
             UndeployedBy::Import => "its VM was recorded by `state import`",
             UndeployedBy::Unknown => "it must be deployed again",
         }
@@ -586,7 +588,10 @@ impl State {
         let state = Self::parse_or_explain(&document.bytes);
         state.map(|state| Some((state, document.stored_form))).map_err(|UnusableState { error, is_newer }| {
             if let Some(key) = manifest_key(&document.bytes) {
-                return manifest_error(storage, key);
+                return other_file_error(storage, &format!("a manifest, not a state: it has `{key}`"));
+            }
+            if is_yaml_mapping(&document.bytes) {
+                return other_file_error(storage, "a YAML file, such as a vars store, and not a state");
             }
             let error = error
                 .context(format!("the state '{storage}' cannot be used"))
@@ -604,14 +609,10 @@ impl State {
                 false => error,
             };
             if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
-                return error.with_hint(format!(
-                    "list earlier versions: `monopile state backup --state {location}`; `--restore VERSION` \
-                     restores one"
-                ));
+                return error
+                    .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }
-            error.with_hint(
-                "name the state of this environment, or a copy of it: `monopile SAME-COMMAND --state FILE`",
-            )
+            error.with_hint(OTHER_STATE_HINT)
         })
     }
 
@@ -904,7 +905,7 @@ impl State {
         let property_digests = self.vm().and_then(|vm| vm.property_digests.as_ref());
         let has_disk = property_digests.is_some_and(VmPropertiesDigests::has_persistent_disk);
         Some(match has_disk && self.current_disk().is_none() && self.was_ever_deployed() {
-            true => "the record of its disk was dropped, or the last deploy did not finish",
+            true => "the record of its disk was forgotten, or the last deploy did not finish",
             false => "the last deploy did not finish",
         })
     }
@@ -967,7 +968,7 @@ fn parse_problem(state: &Value) -> Option<(&str, String)> {
         return Some(("undeleted", format!("a {kind} in `undeleted` has no CID")));
     }
     if first_blank(&monopile["suspects"], "request_id").is_some() {
-        return Some(("suspects", "a record in `suspects` has no request id".to_owned()));
+        return Some(("suspects", "a record in `suspects` has no request ID".to_owned()));
     }
     if let Some(blank) = first_blank(&monopile["snapshots"], "cid") {
         let disk = blank["disk"].as_str()?;
@@ -1006,17 +1007,32 @@ fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
 /// The end of the name of a state. Before it is the manifest's name without extension.
 pub const STATE_SUFFIX: &str = "-state.json";
 
-/// Returns the error for a manifest in place of a state.
-fn manifest_error(storage: &Storage, key: &str) -> Error {
-    let mut name = storage.path_or_url().file_stem().unwrap_or_default().to_owned();
-    name.push(STATE_SUFFIX);
-    Error::invalid(format!("'{storage}' (--state) is a manifest, not a state: it has `{key}`"))
-        .with_note("nothing was changed")
-        .with_hint(format!(
-            "name the state of this environment with --state FILE; without --state it is '{}', beside the \
-             manifest",
-            name.display()
-        ))
+/// Returns true for a mapping in YAML that is not JSON.
+fn is_yaml_mapping(bytes: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    !text.trim_start().starts_with('{')
+        && yaml::load(text, Path::new("")).is_ok_and(|root| root.as_map().is_some())
+}
+
+/// The hint for a file that is no state, and whose state is not beside it.
+const OTHER_STATE_HINT: &str =
+    "name the state of this environment, or a copy of it: `monopile SAME-COMMAND --state FILE`";
+
+/// Returns the error for another file of an environment in place of its state.
+fn other_file_error(storage: &Storage, kind: &str) -> Error {
+    let path = storage.path_or_url();
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = stem.strip_suffix("-vars").unwrap_or(&stem);
+    let sibling = path.with_file_name(format!("{stem}{STATE_SUFFIX}"));
+    Error::invalid(format!("'{storage}' (--state) is {kind}")).with_note("nothing was changed").with_hint(
+        match !storage.is_shared() && sibling.is_file() {
+            true => format!(
+                "its state is beside it: `monopile SAME-COMMAND --state {}`",
+                shell_word(&sibling.to_string_lossy())
+            ),
+            false => OTHER_STATE_HINT.to_owned(),
+        },
+    )
 }
 
 fn deserialize_null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
@@ -1047,7 +1063,7 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
         text if text.contains("expected struct State") => {
             let kind = match text {
                 text if text.contains("sequence") => "a list",
-                text if text.contains("string") => "a text",
+                text if text.contains("string") => "a string",
                 text if text.contains("map") => "an object",
                 _ => "a single value",
             };

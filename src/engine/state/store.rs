@@ -7,7 +7,7 @@ use super::records::State;
 use super::storage::{BACKUP, STATE, Storage, VERSIONS};
 use super::versions;
 use base::error::ResultExt;
-use base::{Error, ErrorKind, Result};
+use base::{Error, ErrorKind, Result, text};
 use serde::de::DeserializeOwned;
 
 /// The locked state, which only this run may change.
@@ -86,10 +86,13 @@ impl Store {
         let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let no_version_message =
             format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
-        let requested_version = versions
-            .into_iter()
-            .find(|candidate| candidate.name == version)
-            .ok_or_else(|| Error::invalid(no_version_message))?;
+        let requested_version =
+            versions.into_iter().find(|candidate| candidate.name == version).ok_or_else(|| {
+                Error::invalid(no_version_message).with_note("nothing was changed").with_hint(format!(
+                    "list the versions with their dates: `monopile state backup --state {}`",
+                    text::shell_word(&storage.to_string())
+                ))
+            })?;
         let requested_state =
             requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.

@@ -47,11 +47,11 @@ impl<'s> SuspectGroup<'s> {
         agents.retain(|agent| listed_agents.insert(*agent));
         let description = match agents.as_slice() {
             [] => format!("up to {count} {}", plural(&first.description)),
-            [agent] => format!("up to {count} VMs, whose agent id is {agent}"),
+            [agent] => format!("up to {count} VMs, whose agent ID is {agent}"),
             agents if lists_agents => {
-                format!("up to {count} VMs with {} agent ids: {}", agents.len(), agents.join(", "))
+                format!("up to {count} VMs with {} agent IDs: {}", agents.len(), agents.join(", "))
             }
-            agents => format!("up to {count} VMs with {} agent ids", agents.len()),
+            agents => format!("up to {count} VMs with {} agent IDs", agents.len()),
         };
         describe_in_iaas(&description, first.cpi.as_deref())
     }
@@ -139,13 +139,13 @@ mod tests {
         let descriptions: Vec<_> =
             groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
         let expected = [
-            ("up to 3 VMs with 2 agent ids: a, b", "requests r1, r3, r7, the last at r7"),
+            ("up to 3 VMs with 2 agent IDs: a, b", "requests r1, r3, r7, the last at r7"),
             ("up to 2 disks of 1 MiB", "requests r2, r5, the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(descriptions, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
-        assert_eq!(groups[0].in_short(), "up to 3 VMs with 2 agent ids");
+        assert_eq!(groups[0].in_short(), "up to 3 VMs with 2 agent IDs");
         assert_eq!(groups[1].in_short(), groups[1].how_to_find());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
         let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();

@@ -79,7 +79,7 @@ fn state_show_and_verify_cover_all_records() {
     hello.set_answer("has_disk", "instead", "{\"result\": false, \"error\": null, \"log\": \"\"}");
     let run = verify(&hello, &[]).exits_with(6);
     assert!(
-        run.stderr.contains(&format!("the cloud is not as the state says: disk '{disk}'")),
+        run.stderr.contains(&format!("the environment is not as recorded: the CPI says that disk '{disk}'")),
         "{}",
         run.stderr
     );
@@ -121,7 +121,10 @@ fn import_rebuilds_a_lost_state_from_cids() {
     assert!(run.stderr.contains("the CPI does not find disk 'disk-nowhere'"), "{}", run.stderr);
     assert!(!hello.world.exists("state.json"), "nothing is recorded by halves");
 
-    import(&all).success();
+    let run = import(&all).success();
+    let summary = format!("VM '{vm}', disk '{disk}' and stemcell '");
+    let next_deploy = format!("The next create-env replaces the VM, with disk '{disk}'");
+    assert!(run.stdout.contains(&summary) && run.stdout.contains(&next_deploy), "{}", run.stdout);
     let imported_state = hello.state();
     assert_eq!(imported_state["current_vm_cid"], before["current_vm_cid"]);
     assert_eq!(imported_state["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"]);
@@ -154,7 +157,10 @@ fn vm_with_silent_agent_is_imported_without_agent_id() {
     hello.kill_vm();
     let extra_args = ["--vm", &vm, "--agent-timeout", "1s"];
     let run = hello.world.finish(hello.subcommand(&["state", "import"], &extra_args)).success();
-    assert!(run.stderr.contains("so its id is unknown"), "{}", run.stderr);
+    assert!(run.stderr.contains("so its ID is unknown"), "{}", run.stderr);
+    let next_deploy = "No disk is on record: the next create-env replaces the VM, with an empty disk. To use \
+                       an existing disk: `monopile attach-disk hello/manifest.yml ";
+    assert!(run.stdout.contains(next_deploy), "{}", run.stdout);
     assert_eq!(hello.state()["current_vm_cid"], vm);
     assert!(hello.state()["monopile"]["vm"].is_null());
     // This is the version with all records.
@@ -229,7 +235,7 @@ fn forget_needs_confirmation() {
     let run = run_state(&hello, &["forget", "--disk", &unknown_cid, "--yes"]).exits_with(3);
     assert!(run.stderr.contains(&format!("did you mean '{disk}'?")), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--call", "none", "--yes"]).exits_with(3);
-    assert!(run.stderr.contains("there is no open or failed call 'none'"), "{}", run.stderr);
+    assert!(run.stderr.contains("no open or failed call 'none' is on record"), "{}", run.stderr);
     let run = run_state(&hello, &["forget", "--disk", disk, "-n"]).exits_with(2);
     assert!(
         run.stderr.contains("--yes") && run.stderr.contains("needs a confirmation, and -n does not ask"),
@@ -254,7 +260,7 @@ fn forget_needs_confirmation() {
     );
     assert!(hello.take_requests().is_empty(), "forgetting calls no CPI");
     let plan = hello.world.finish(hello.command("plan", &[])).success();
-    assert!(plan.stdout.contains("Replace the VM: the record of its disk was dropped"), "{}", plan.stdout);
+    assert!(plan.stdout.contains("Replace the VM: the record of its disk was forgotten"), "{}", plan.stdout);
     // The record was a mistake.
     run_state(&hello, &["backup", "--restore", "1", "--yes"]).success();
     assert_eq!(hello.state(), before);

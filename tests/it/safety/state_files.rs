@@ -84,7 +84,7 @@ fn rejects_invalid_states_and_names_the_line() {
             top("\"monopile\": {\n    \"format\": 99\n  }").into(),
             "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing \
              was changed\n  hint: use the monopile that wrote it, or a newer \
-             one: `monopile version --check`\n",
+             one; this is ",
             "",
         ),
         ("no format", top("\"monopile\": {}").into(), "`format` is missing", "line 3"),

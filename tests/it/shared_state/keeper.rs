@@ -19,7 +19,7 @@ fn answer_survives_removal_of_the_home_directory() {
     child.kill().unwrap();
     child.end();
     wait_until("something goes on with the lease", || {
-        lock(&bucket)["command"].as_str().unwrap().contains("(ended; its CPI call still runs)")
+        lock(&bucket)["command"].as_str().unwrap().contains("(ended; its CPI call is still running)")
     });
     std::fs::remove_dir_all(hello.world.root().join("home/.local")).unwrap();
     // The keeper looks for the answer periodically.

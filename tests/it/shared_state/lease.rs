@@ -109,7 +109,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     let run = wait_for_end(&hello, child).exits_with(130);
     assert!(run.stderr.contains("not waiting for the CPI call in flight"), "{}", run.stderr);
     wait_until("the keeper has it", || {
-        lock(&bucket)["command"].as_str().unwrap().contains("its CPI call still runs")
+        lock(&bucket)["command"].as_str().unwrap().contains("its CPI call is still running")
     });
     outlasts("the keeper renews it");
 

@@ -18,6 +18,17 @@ pub(super) enum Service {
     Azure,
 }
 
+impl Service {
+    /// Returns the variable that names a server in place of the service's own.
+    fn endpoint_variable(self) -> &'static str {
+        match self {
+            Service::S3 => "AWS_ENDPOINT_URL",
+            Service::Gcs => "GOOGLE_BASE_URL",
+            Service::Azure => "AZURE_STORAGE_ENDPOINT",
+        }
+    }
+}
+
 /// The address of a state in a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketUrl {
@@ -72,7 +83,8 @@ impl BucketUrl {
             return Err(url_error("it ends with '/', so it names no object"));
         }
         if key.contains(['?', '#']) {
-            return Err(url_error("the key must not contain '?' or '#'"));
+            return Err(url_error("the key must not contain '?' or '#'")
+                .with_hint(format!("to use another server: `export {}=URL`", service.endpoint_variable())));
         }
         // The key of every document begins with this key.
         Path::parse(key).map_err(|error| url_error("the key cannot be used").with_source(error))?;

@@ -284,7 +284,7 @@ impl BucketClient {
             _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
                 "the server is too busy, and all retries failed".to_owned(),
-                "run the same command again later: it goes on from here",
+                "run the same command again later: it continues",
             ),
             _ if says(&["HTTP error: "]) => (
                 io::ErrorKind::Other,
@@ -292,7 +292,7 @@ impl BucketClient {
                     Some((name, url)) => format!("the server {url} ({name}) cannot be reached"),
                     None => "the server cannot be reached".to_owned(),
                 },
-                "check the network, the server and the proxy variables (HTTPS_PROXY, NO_PROXY)",
+                "check the network, the server, and the proxy variables: `env | grep -i proxy`",
             ),
             _ => {
                 (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())

@@ -167,7 +167,7 @@ impl Lease {
             .ok()
             .filter(|content| content.lease_id == lease_id);
         let Some(mut content) = content else { return Ok(None) };
-        content.holder.command.push_str(" (ended; its CPI call still runs)");
+        content.holder.command.push_str(" (ended; its CPI call is still running)");
         let version = object.version;
         let status = LeaseStatus {
             content,
@@ -479,7 +479,10 @@ fn lease_conflict_error(client: &BucketClient, object: &Object, remaining_time: 
     let lock = client.url(LOCK);
     in_use_error(
         holder.as_ref(),
-        format!("if that run was killed, its lease '{lock}' expires in {} seconds", remaining_time.as_secs()),
+        format!(
+            "if that run was killed, its lease '{lock}' expires in {}",
+            base::text::duration(remaining_time)
+        ),
     )
 }
 
