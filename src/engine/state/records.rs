@@ -590,7 +590,7 @@ impl State {
             if let Some(key) = manifest_key(&document.bytes) {
                 return other_file_error(storage, &format!("a manifest, not a state: it has `{key}`"));
             }
-            if is_yaml_mapping(&document.bytes) {
+            if is_yaml_file(&storage.path_or_url(), &document.bytes) {
                 return other_file_error(storage, "a YAML file, such as a vars store, and not a state");
             }
             let error = error
@@ -1007,11 +1007,10 @@ fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
 /// The end of the name of a state. Before it is the manifest's name without extension.
 pub const STATE_SUFFIX: &str = "-state.json";
 
-/// Returns true for a mapping in YAML that is not JSON.
-fn is_yaml_mapping(bytes: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    !text.trim_start().starts_with('{')
-        && yaml::load(text, Path::new("")).is_ok_and(|root| root.as_map().is_some())
+/// Returns true for a file with the name of a YAML file and without a JSON object.
+fn is_yaml_file(path: &Path, bytes: &[u8]) -> bool {
+    let has_name = path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml");
+    has_name && !bytes.trim_ascii_start().starts_with(b"{")
 }
 
 /// The hint for a file that is no state, and whose state is not beside it.

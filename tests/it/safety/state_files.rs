@@ -19,9 +19,8 @@ fn rejects_invalid_states_and_names_the_line() {
             "a manifest",
             b"name: x\ninstance_groups: []\n".to_vec(),
             "state.json' (--state) is a manifest, not a state: it has `instance_groups`\n  note: nothing was \
-             changed\n  hint: name the state of this environment with --state FILE; without --state it is \
-             'state-state.json'",
-            "",
+             changed\n  hint: name the state of this environment, or a copy of it: `monopile ",
+            " --state FILE`\n",
         ),
         ("a list", b"[]".to_vec(), "a state is a JSON object", "line 1"),
         ("null", b"null".to_vec(), "a state is a JSON object", "line 1"),
@@ -105,7 +104,7 @@ fn rejects_invalid_states_and_names_the_line() {
             "a failed call without an id",
             top(r#""monopile": {"format": 1, "suspects": [{"what": "vm", "request_id": " ", "looks_like": "", "said": "", "since": ""}]}"#)
                 .into(),
-            "a record in `suspects` has no request id",
+            "a record in `suspects` has no request ID",
             "line 3",
         ),
         (
@@ -163,7 +162,8 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
         let run = hello.world.finish(hello.command(command, extra_args)).exits_with(3);
         assert!(run.stderr.contains("an earlier version of it is kept: '"), "{}", run.stderr);
         assert!(run.stderr.contains("/state.json.bak', written at 20"), "{}", run.stderr);
-        assert!(run.stderr.contains("compare it with the cloud: `monopile cloud-check "), "{}", run.stderr);
+        let hint = "then compare it with the IaaS, because a run may have changed more since: `monopile ";
+        assert!(run.stderr.contains(hint), "{}", run.stderr);
         assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
     }
     assert_eq!(hello.leftovers(), before);
