@@ -106,7 +106,7 @@ impl Encryption {
         for (name, text) in &identities {
             let identity_file_error = |reason: String| {
                 Error::usage(format!("'{name}' is not an age identity file: {reason}"))
-                    .with_hint("make one with `age-keygen -o FILE`: a line begins with AGE-SECRET-KEY-1")
+                    .with_hint("make one, in which a line begins with AGE-SECRET-KEY-1: `age-keygen -o FILE`")
             };
             if is_encrypted(text.as_bytes()) {
                 return Err(identity_file_error(
@@ -150,7 +150,7 @@ impl Encryption {
                 "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner \
                  of the identity (--identity), so this run could not read it again"
             ))
-            .with_hint("add your own public key to the recipients: `age-keygen -y FILE` prints it"),
+            .with_hint("add your own public key to the recipients, which this prints: `age-keygen -y FILE`"),
         }
         .with_note("nothing was changed"))
     }
@@ -226,14 +226,14 @@ impl Encryption {
 /// Checks an age recipient. The error does not quote it, because it may be a private key.
 pub fn check_recipient(recipient: &str) -> Result<()> {
     if is_private_key(recipient) {
-        return Err(Error::usage("it is a private key, not an age recipient").with_hint(
-            "give the public key, which begins with age1: `age-keygen -y FILE` prints it. Replace the \
-             private key if others could have read it",
-        ));
+        return Err(Error::usage("it is a private key, not an age recipient")
+            .with_hint("replace the private key if others could have read it: `age-keygen -o FILE`")
+            .with_hint("name the public key, which begins with age1; this prints it: `age-keygen -y FILE`"));
     }
     parse_recipient(recipient).map_err(|_| {
-        Error::usage("it is not an age recipient")
-            .with_hint("give a public key that begins with age1, as `age-keygen` prints it")
+        Error::usage("it is not an age recipient").with_hint(
+            "name a public key, which begins with age1; this prints that of a key: `age-keygen -y FILE`",
+        )
     })?;
     Ok(())
 }

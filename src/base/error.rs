@@ -12,8 +12,8 @@ use rustix::fs::{Access, access};
 use crate::exit_code;
 
 /// The hint for a file system without free space.
-const FULL_HINT: &str = "the file system is full: free space (`monopile cache prune`), or choose another one \
-                    with --cache-dir, TMPDIR or XDG_STATE_HOME";
+const FULL_HINT: &str = "free space: `monopile cache prune`, or choose another file system with --cache-dir, \
+                         TMPDIR or XDG_STATE_HOME";
 
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -218,9 +218,9 @@ impl Error {
                 let path = existing_path.display();
                 let mut error = self;
                 error.inner.hints.retain(|hint| hint != FULL_HINT);
-                return error.with_hint(format!(
-                    "the file system of '{path}' is full: free space on it{alternative}"
-                ));
+                return error
+                    .with_hint(format!("the file system of '{path}' is full: free space on it{alternative}"))
+                    .with_hint(format!("to see how full it is: `df -h '{path}'`"));
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             // A directory of `/proc`, for example.
@@ -409,6 +409,9 @@ fn without_temporary_path(error: io::Error) -> io::Error {
 pub fn os_problem(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error ") {
+        Some(_) if error.kind() == io::ErrorKind::NotFound => {
+            "the file, or the directory that it is to be in, does not exist".to_owned()
+        }
         Some((problem, number)) if number.ends_with(')') => problem.to_owned(),
         _ => text,
     }
@@ -520,7 +523,8 @@ mod tests {
     #[test]
     fn temporary_files_are_not_named() {
         let missing_file_error = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
-        assert_eq!(Error::io("writing 'x'", missing_file_error).chain()[1], "No such file or directory");
+        let chain = Error::io("writing 'x'", missing_file_error).chain();
+        assert_eq!(chain[1], "the file, or the directory that it is to be in, does not exist");
     }
 
     #[test]
@@ -563,7 +567,7 @@ mod tests {
         assert!(read_only.contains("is on a read-only file system: choose another path"), "{read_only}");
         let full = hints_for(io::ErrorKind::StorageFull, &path);
         assert!(
-            full.ends_with("' is full: free space on it, or choose another path with --to FILE"),
+            full.contains("' is full: free space on it, or choose another path with --to FILE"),
             "{full}"
         );
         assert_eq!(hints_for(io::ErrorKind::TimedOut, &path), "");

@@ -46,16 +46,16 @@ pub fn json_problem(error: &serde_json::Error) -> String {
         Category::Syntax => {
             let problem = match message {
                 "expected ident" => "a word other than true, false and null must be in double quotes",
-                "expected value" => "a value is missing, or a text is not in double quotes",
+                "expected value" => "a value is missing, or a string is not in double quotes",
                 "expected `:`" => "a ':' is missing after a key",
                 "expected `,` or `}`" => "a ',' or '}' is missing",
                 "expected `,` or `]`" => "a ',' or ']' is missing",
                 "key must be a string" => "a key is not in double quotes",
                 "trailing characters" => "there is more text after the end",
                 "trailing comma" => "there is a ',' before a '}' or ']'",
-                "invalid escape" => "a text has a '\\' before a letter that cannot follow it",
+                "invalid escape" => "a string has a '\\' before a letter that cannot follow it",
                 message if message.starts_with("control character") => {
-                    "a text has a line break or another control character"
+                    "a string has a line break or another control character"
                 }
                 message => message,
             };
@@ -79,8 +79,7 @@ pub fn data_problem(message: &str) -> String {
         ("usize", "a whole number"),
         ("a map", "an object"),
         ("map", "an object"),
-        ("string \"", "the text \""),
-        ("a string", "a text"),
+        ("string \"", "the string \""),
         ("boolean `", "the value `"),
         ("integer `", "the number `"),
         ("floating point `", "the number `"),
@@ -234,8 +233,8 @@ mod tests {
             assert_eq!(problem(text), expected, "{text}");
         }
         let problem_of = |text: &str| json_problem(&serde_json::from_str::<Vec<String>>(text).unwrap_err());
-        assert_eq!(problem_of("[7]"), "line 1: the number `7` where a text is needed");
-        assert_eq!(problem_of("[{}]"), "line 1: an object where a text is needed");
+        assert_eq!(problem_of("[7]"), "line 1: the number `7` where a string is needed");
+        assert_eq!(problem_of("[{}]"), "line 1: an object where a string is needed");
         assert_eq!(problem_of("{}"), "line 1: an object where a list is needed");
     }
 

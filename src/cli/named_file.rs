@@ -14,6 +14,10 @@ pub(super) fn check_is_manifest(file: &Path, state: &Path) -> Result<()> {
         return Ok(());
     }
     let Some(reason) = manifest::why_no_manifest(&path) else { return Ok(()) };
+    if let Some(manifest) = paths::manifest_of_vars_store(&path) {
+        return Err(Error::invalid(format!("'{}' is a vars store, not a manifest", file.display()))
+            .with_hint(format!("name the manifest, which is beside it: '{}'", manifest.display())));
+    }
     let error = Error::invalid(format!("'{}' is neither a manifest nor a state", file.display()));
     if path.extension().is_none_or(|extension| extension != "json") {
         return Err(error.with_source(reason).with_hint("name the manifest"));

@@ -2,7 +2,6 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use base::files::input;
 use base::{Error, Result};
 use engine::state::{BucketUrl, STATE_SUFFIX};
 
@@ -50,6 +49,12 @@ pub(super) fn default_vars_store(manifest: &Path, state: &Path) -> Option<PathBu
     store.file_name().filter(|_| !is_url(state)).map(|name| state.with_file_name(name))
 }
 
+/// Returns the existing manifest beside a file with the name of its default vars store.
+pub(super) fn manifest_of_vars_store(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?.strip_suffix("-vars.yml")?;
+    Some(path.with_file_name(format!("{name}.yml"))).filter(|path| manifest::is_manifest(path))
+}
+
 /// Returns true if the path exists, or if that cannot be found out.
 pub(super) fn exists(word: impl AsRef<Path>) -> bool {
     expand(word.as_ref(), home().as_deref()).try_exists().unwrap_or(true)
@@ -88,7 +93,7 @@ pub(super) fn state(option: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
                 .with_hint("name one: `monopile SAME-COMMAND --state FILE`"))
         }
         None if expand(manifest, home.as_deref()).is_dir() => {
-            Err(input::read_error("manifest", manifest, std::io::ErrorKind::IsADirectory.into()))
+            Err(manifest::manifest_directory_error(manifest))
         }
         None if is_state_name(manifest) => Err(state_as_manifest_error(manifest)),
         None => absolute(&with_suffix(&expand(manifest, home.as_deref()), STATE_SUFFIX)),
@@ -97,8 +102,15 @@ pub(super) fn state(option: Option<&Path>, manifest: &Path) -> Result<PathBuf> {
 
 /// Returns the error for a state in place of a manifest.
 pub(super) fn state_as_manifest_error(file: &Path) -> Error {
-    Error::invalid(format!("'{}' is a state, not a manifest", file.display()))
-        .with_hint("name the manifest; --state FILE names a state with another name")
+    let path = expand(file, home().as_deref());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let manifest = name.strip_suffix(STATE_SUFFIX).map(|stem| path.with_file_name(format!("{stem}.yml")));
+    Error::invalid(format!("'{}' is a state, not a manifest", file.display())).with_hint(
+        match manifest.filter(|manifest| manifest::is_manifest(manifest)) {
+            Some(manifest) => format!("name the manifest, which is beside it: '{}'", manifest.display()),
+            None => "name the manifest, and a state with another name with --state FILE".to_owned(),
+        },
+    )
 }
 
 /// Returns true for the name of a state: `bosh-state.json`.

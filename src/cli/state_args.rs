@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::{duration, named_file, paths};
-use base::files::input;
+use base::text::shell_word;
 use base::{Error, Result};
 use engine::run_context::RunContext;
 
@@ -39,7 +39,8 @@ impl StateArgs {
             && paths::expand(state, paths::home().as_deref()).is_dir()
         {
             let name = state.display();
-            return Err(Error::invalid(format!("'{name}' (--state) is a directory: name a file in it")));
+            return Err(Error::invalid(format!("'{name}' (--state) is a directory"))
+                .with_hint(format!("name a file in it: `ls {}`", shell_word(&name.to_string()))));
         }
         paths::state(self.state.as_deref(), manifest)
     }
@@ -47,8 +48,17 @@ impl StateArgs {
     /// Returns the path or URL of the state for a command that reads the manifest. Reports a missing manifest
     /// before a missing state.
     pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
+        if paths::is_url(manifest) {
+            let url = manifest.display();
+            return Err(Error::invalid(format!("'{url}' is the URL of a state, not a manifest")).with_hint(
+                format!(
+                    "name the manifest, and pass the state with `--state {}`",
+                    shell_word(&url.to_string())
+                ),
+            ));
+        }
         if manifest != Path::new("-") && !paths::exists(manifest) {
-            return Err(input::missing_error("manifest", manifest));
+            return Err(manifest::missing_manifest_error(manifest));
         }
         self.path_or_url(manifest)
     }

@@ -8,7 +8,6 @@ use super::env_file::EnvFileArgs;
 use super::session::{PreparedRun, Session};
 use super::status::is_state;
 use super::{StateArgs, named_file, paths};
-use base::files::input;
 use base::{Error, Result};
 
 /// The state of an environment.
@@ -52,15 +51,14 @@ impl StateSelectionArgs {
         let manifest =
             self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
         let path = paths::expand(manifest, paths::home().as_deref());
-        (!paths::exists(&path)).then(|| input::missing_error("manifest", &path))
+        (!paths::is_url(&path) && !paths::exists(&path)).then(|| manifest::missing_manifest_error(&path))
     }
 
     /// Returns the path or URL of the state.
     pub(super) fn path(&self) -> Result<PathBuf> {
         self.named()?.ok_or_else(|| {
-            Error::usage("no environment is given").with_hint(
-                "name its manifest, or its state with --state FILE|URL, or write an env file .monopile.yml",
-            )
+            Error::usage("no environment is given")
+                .with_hint("name its manifest or its state: `monopile SAME-COMMAND MANIFEST`")
         })
     }
 

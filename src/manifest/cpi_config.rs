@@ -63,7 +63,7 @@ impl CpiConfig {
         let root = Field::root(config);
         let cpis: Vec<CpiEntry> = match root.get("cpis") {
             None => {
-                problems.add(config, "cpis", "must be provided");
+                problems.add_to_document(config, "the CPI config needs `cpis`, a list of CPIs");
                 Vec::new()
             }
             Some(_) => root
@@ -118,7 +118,7 @@ fn read_entry(field: &Field<'_>, problems: &mut Problems) -> Option<CpiEntry> {
     let mut migrated_from = Vec::new();
     for former_cpi in field.list("migrated_from", problems) {
         match former_cpi.node.get("name").filter(|name| !name.is_null()) {
-            None => problems.add(former_cpi.node, &format!("{}.name", former_cpi.path), "must be provided"),
+            None => former_cpi.add_problem(problems, "needs `name: NAME`"),
             Some(_) => {
                 let name = former_cpi.optional_text("name", problems);
                 migrated_from.extend(name.map(|name| Some(name).filter(|name| !name.is_empty())));
@@ -207,10 +207,10 @@ mod tests {
     #[test]
     fn rejects_invalid_entries_with_their_position() {
         for (text, problem) in [
-            ("{}", "`cpis` must be provided"),
+            ("{}", "cpis.yml:1:1: the CPI config needs `cpis`, a list of CPIs"),
             ("cpis: 7", "`cpis` must be a list"),
-            ("cpis: [{type: x}]", "cpis.yml:1:8: `cpis[0].name` must be provided"),
-            ("cpis: [{name: a}]", "`cpis[0].type` must be provided"),
+            ("cpis: [{type: x}]", "cpis.yml:1:8: `cpis[0]` needs `name: NAME`"),
+            ("cpis: [{name: a}]", "`cpis[0]` needs `type: TYPE`"),
             ("cpis: [{name: a, type: x, properties: 7}]", "`cpis[0].properties` must be a mapping"),
             ("cpis: [{name: a, type: x}, {name: a, type: y}]", "`cpis[1]` defines CPI 'a' a second time"),
             (
@@ -233,14 +233,11 @@ mod tests {
                     [{name: \"\"}]}]",
                 "has the default CPI in `migrated_from`, but CPI 'a' has it too",
             ),
-            ("cpis: [{name: a, type: x, migrated_from: [{}]}]", "migrated_from[0].name` must be provided"),
+            ("cpis: [{name: a, type: x, migrated_from: [{}]}]", "migrated_from[0]` needs `name: NAME`"),
         ] {
             let error = parse(text).unwrap_err();
             let chain = error.chain().join(": ");
-            assert!(
-                chain.starts_with("the CPI config is not valid") && chain.contains(problem),
-                "{text}: {chain}"
-            );
+            assert!(chain.contains("cpis.yml:1:") && chain.contains(problem), "{text}: {chain}");
         }
     }
 }

@@ -1,14 +1,22 @@
 //! Reads the files that the operator names, up to a size limit.
 
+use std::io;
 use std::path::Path;
 
+use crate::shape::{manifest_directory_error, missing_manifest_error};
 use base::encryption::Encryption;
 use base::files::input;
+use base::text::shell_word;
 use base::{Error, Result};
 
 /// Reads a file as text; `-` is standard input. Errors call the file `kind`.
 pub fn read_text(path: &Path, kind: &str) -> Result<String> {
     utf8_text(read_bytes(path, kind)?, path, kind)
+}
+
+/// Returns the path that positions name: that of the file, or words for standard input.
+pub(crate) fn source_path(path: &Path) -> &Path {
+    if path == Path::new("-") { Path::new("standard input") } else { path }
 }
 
 /// Reads a file as text like [`read_text`], and decrypts it if it is encrypted.
@@ -25,17 +33,28 @@ pub(crate) fn read_bytes(path: &Path, kind: &str) -> Result<Vec<u8>> {
         true => input::read_stdin(input::MAX_FILE_BYTES),
         false => input::read(path, input::MAX_FILE_BYTES),
     }
-    .map_err(|error| input::read_error(kind, path, error))
+    .map_err(|error| match (error.kind(), kind) {
+        (io::ErrorKind::NotFound, input::MANIFEST) => missing_manifest_error(path),
+        (io::ErrorKind::IsADirectory, input::MANIFEST) => manifest_directory_error(path),
+        _ => input::read_error(kind, path, error),
+    })
 }
 
 /// Converts the content of a file to text, or returns an error with the line that is not UTF-8. A binary file
 /// has no lines.
 pub(crate) fn utf8_text(bytes: Vec<u8>, path: &Path, kind: &str) -> Result<String> {
     if bytes.contains(&0) {
-        return Err(Error::invalid(format!("{kind} '{}' is not text", path.display())));
+        let error = Error::invalid(format!("{kind} '{}' is binary, not text", path.display()));
+        return Err(match path.is_file() {
+            true => {
+                error.with_hint(format!("see what it is: `file {}`", shell_word(&path.to_string_lossy())))
+            }
+            false => error,
+        });
     }
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
-        Error::invalid(format!("{}:{}: {kind} is not UTF-8 text", path.display(), line.count() + 1))
+        let path = source_path(path).display();
+        Error::invalid(format!("{path}:{}: {kind} is not UTF-8 text", line.count() + 1))
     })
 }

@@ -40,7 +40,10 @@ pub use load::{
 };
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
-pub use shape::{MANIFEST_SECTIONS, why_no_manifest};
+pub use shape::{
+    MANIFEST_SECTIONS, bare_missing_manifest_error, is_manifest, manifest_directory_error,
+    missing_manifest_error, option_of_file, why_no_manifest,
+};
 pub use unknown_keys::unknown_keys;
 pub use userland::UserlandRef;
 pub use variables::VariableValue;

@@ -22,7 +22,7 @@ use super::variables::{
 use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
-use base::error::did_you_mean;
+use base::error::{did_you_mean, nearest};
 use base::events::Reporter;
 use base::redact::Redactor;
 use base::secret::Secret;
@@ -418,9 +418,15 @@ impl PartialInputs {
         self.notes.extend(resolver.take_notes());
         self.replaced_references = resolver.take_replaced_references();
         let missing_error = resolver.missing_error(options.requires_values).map(|error| {
-            let hints =
-                options.requires_values.then(|| hints_for_missing(&resolver, inputs, &self.definitions));
-            error.with_hints(hints.into_iter().flatten())
+            if !options.requires_values {
+                return error;
+            }
+            let misspelling_hint = hint_for_misspelt_variables(&self.root);
+            error.with_hints(misspelling_hint).with_hints(hints_for_missing(
+                &resolver,
+                inputs,
+                &self.definitions,
+            ))
         });
         let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
@@ -575,7 +581,7 @@ const CPI_CONFIG: &str = "CPI config";
 const CLOUD_CONFIG: &str = "cloud config";
 
 fn read_config(path: &Path, kind: &str) -> Result<Node> {
-    let config = yaml::load(&files::read_text(path, kind)?, path)?;
+    let config = yaml::load(&files::read_text(path, kind)?, files::source_path(path))?;
     match config.as_map() {
         Some(_) => Ok(config),
         None => Err(Error::invalid(format!(
@@ -616,20 +622,22 @@ pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String
 fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
     if inputs.ops_files.is_empty() {
-        *root = yaml::load(&manifest, &inputs.manifest)?;
+        *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
         return Ok(());
     }
     // Ops files are read in order, because one of them may be standard input, and parsed beside the manifest.
     let texts: Vec<_> =
         inputs.ops_files.iter().map(|path| (path, files::read_text(path, "ops file"))).collect();
-    let load_ops = |(path, text): (&PathBuf, Result<String>)| text.and_then(|text| Ops::load(&text, path));
+    let load_ops = |(path, text): (&PathBuf, Result<String>)| {
+        text.and_then(|text| Ops::load(&text, files::source_path(path)))
+    };
     let ops = thread::scope(|scope| {
         let ops = thread::Builder::new()
             .name("ops".into())
             .stack_size(STACK_BYTES)
             .spawn_scoped(scope, move || texts.into_iter().map(load_ops).collect::<Vec<_>>())
             .map_err(|error| Error::io("starting a thread for ops files", error))?;
-        *root = yaml::load(&manifest, &inputs.manifest)?;
+        *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
         Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     let mut lookup = ItemLookup::default();
@@ -639,14 +647,14 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
 /// Returns the hints for variables without a value: the files beside the manifest that have them, or else the
 /// arguments of an earlier run, and the options that give values.
 fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Definitions) -> Vec<String> {
-    const SAME_VARIABLES_HINT: &str = "pass the same variables as for the last create-env (--var, \
-                                       --vars-file, --vars-store and so on)";
-    let names = resolver.missing_names();
+    const SAME_VARIABLES_HINT: &str = "pass the same variables as for the last create-env: `monopile \
+                                       SAME-COMMAND --vars-file FILE`, or with --var, --vars-store and so on";
+    let names = resolver.names_to_give();
     if names.is_empty() {
         return Vec::new();
     }
     let all_near = names.iter().all(|name| resolver.near_name(name).is_some());
-    let general = give_values_hint(&names, definitions);
+    let general_hints = give_values_hints(&names, definitions);
     let (hint, remaining_names) = hint_for_files(&names, inputs, definitions);
     let mut hints = Vec::from_iter(hint);
     match (hints.as_slice(), remaining_names.as_slice()) {
@@ -655,36 +663,59 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
                 true => format!("if the name is right, {SAME_VARIABLES_HINT}"),
                 false => SAME_VARIABLES_HINT.to_owned(),
             });
-            hints.push(format!("for a new variable, {general}"));
+            hints.extend(general_hints.into_iter().map(|hint| format!("for a new variable, {hint}")));
         }
         // The error names the variable that was probably meant.
         ([], _) if all_near => {}
-        ([], _) => hints.push(general),
+        ([], _) => hints.extend(general_hints),
         (_, []) => {}
-        (_, remaining_names) => hints.push(give_values_hint(remaining_names, definitions)),
+        (_, remaining_names) => hints.extend(give_values_hints(remaining_names, definitions)),
     }
     hints
 }
 
-/// Returns the hint that says how to give values to these variables.
-fn give_values_hint(names: &[&str], definitions: &Definitions) -> String {
+/// Returns the hint about a key that is probably a misspelt `variables`.
+fn hint_for_misspelt_variables(root: &Node) -> Option<String> {
+    const KEY: &str = "variables";
+    let map = root.as_map().filter(|_| root.get(KEY).is_none())?;
+    let is_near = |key: &&Node| key.as_str().is_some_and(|name| nearest(name, [KEY]).is_some());
+    let key = map.iter().map(|(key, _)| key).find(is_near)?;
+    let name = key.as_str().unwrap_or_default();
+    Some(format!("write `{KEY}` in place of the key '{name}' ({})", key.position.describe()))
+}
+
+/// Parts of the names of variables whose values do not belong on the command line: certificates, keys and
+/// other secrets.
+const SECRET_NAME_PARTS: [&str; 9] =
+    ["password", "secret", "token", "credential", "key", "cert", "ssl", "tls", "_ca"];
+
+/// Returns the hints that say how to give values to these variables.
+fn give_values_hints(names: &[&str], definitions: &Definitions) -> Vec<String> {
     const MAX_OPTIONS: usize = 3;
-    let are_declared = names.iter().all(|name| definitions.get(name).is_some());
-    let options = match names.len() <= MAX_OPTIONS {
-        true => names.iter().map(|name| format!(" --var {name}=VALUE")).collect(),
-        false => " --vars-file FILE".to_owned(),
-    };
-    let values = if names.len() == 1 { "a value" } else { "values" };
-    match are_declared {
-        true => {
+    let (values, pronoun) = if names.len() == 1 { ("a value", "it") } else { ("values", "them") };
+    if names.iter().all(|name| definitions.get(name).is_some()) {
+        return vec![
             "give the vars store, which keeps generated values: `monopile SAME-COMMAND --vars-store FILE`"
-                .to_owned()
-        }
-        false => format!(
-            "give {values}: `monopile SAME-COMMAND{options}`, or declare a type under `variables:` to have \
-             create-env generate {values}"
-        ),
+                .to_owned(),
+        ];
     }
+    let is_secret = |name: &&str| SECRET_NAME_PARTS.iter().any(|part| name.to_lowercase().contains(part));
+    let mut hints = Vec::new();
+    if names.iter().any(is_secret) {
+        hints.push(format!(
+            "if an earlier deploy generated {pronoun}, pass its vars store: `monopile SAME-COMMAND \
+             --vars-store FILE`"
+        ));
+        hints.push(format!("otherwise give {values} in a file: `monopile SAME-COMMAND --vars-file FILE`"));
+    } else {
+        let options = match names.len() <= MAX_OPTIONS {
+            true => names.iter().map(|name| format!(" --var {name}=VALUE")).collect(),
+            false => " --vars-file FILE".to_owned(),
+        };
+        hints.push(format!("give {values}: `monopile SAME-COMMAND{options}`"));
+    }
+    hints.push(format!("to have create-env generate {values}, declare a type under `variables:`"));
+    hints
 }
 
 /// Returns the hint for the files beside the manifest that have values of these variables, if there are any,
@@ -768,8 +799,8 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
             "the manifest declares variables to generate, but no vars store is given to keep them",
         )
         .with_hint(
-            "several machines share the state, so they must share the vars store: name a file that all of \
-             them have: `monopile SAME-COMMAND --vars-store FILE`",
+            "name a file that all machines that share the state have: `monopile SAME-COMMAND --vars-store \
+             FILE`",
         )),
         _ => Ok(None),
     }

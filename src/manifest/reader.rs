@@ -13,9 +13,12 @@ use yaml::{Data, Node, Position};
 /// The maximum length of a value in a problem.
 const MAX_QUOTED_BYTES: usize = 40;
 
-/// The problems found so far, with their places.
+/// The problems found so far, with their places, and hints to correct them.
 #[derive(Default)]
-pub(super) struct Problems(Vec<(Position, String)>);
+pub(super) struct Problems {
+    list: Vec<(Position, String)>,
+    hints: Vec<String>,
+}
 
 /// The problems of a document, in the order of their lines. The cause of an error.
 #[derive(Debug, Clone)]
@@ -26,12 +29,14 @@ pub(super) struct ProblemList {
 }
 
 impl ProblemList {
-    /// Returns the error with all problems.
+    /// Returns the error with all problems. A single problem is the message itself.
     fn into_error(self) -> Error {
         let source_name = &self.source_name;
-        let title = match self.problems.len() {
-            0 | 1 => format!("{source_name} is not valid"),
-            count => format!("{source_name} is not valid: {count} problems"),
+        let title = match self.problems.as_slice() {
+            [] => format!("{source_name} is not valid"),
+            // The cause is the same text, which is shown once.
+            [(_, problem)] => problem.clone(),
+            problems => format!("{source_name} is not valid: {} problems", problems.len()),
         };
         Error::invalid(title).with_source(self)
     }
@@ -70,11 +75,23 @@ impl Problems {
         self.push(&node.position, &format!("`{path}` {problem}"));
     }
 
+    /// Adds a problem with a document itself.
+    pub(super) fn add_to_document(&mut self, root: &Node, problem: &str) {
+        self.push(&root.position, problem);
+    }
+
     /// Adds a problem once, because an entry may be read more than once.
     fn push(&mut self, position: &Position, problem: &str) {
         let problem = (position.clone(), format!("{}: {problem}", position.describe()));
-        if !self.0.contains(&problem) {
-            self.0.push(problem);
+        if !self.list.contains(&problem) {
+            self.list.push(problem);
+        }
+    }
+
+    /// Adds a hint once.
+    pub(super) fn add_hint(&mut self, hint: String) {
+        if !self.hints.contains(&hint) {
+            self.hints.push(hint);
         }
     }
 
@@ -86,12 +103,15 @@ impl Problems {
     /// Returns `value`, or one error with all problems of the document that messages call `source_name`. They
     /// are in the order of their lines.
     pub(super) fn into_result_of<T>(mut self, source_name: &str, value: Option<T>) -> base::Result<T> {
-        self.0.sort_by(|(one, _), (other, _)| {
+        self.list.sort_by(|(one, _), (other, _)| {
             (&one.source, one.line, one.column).cmp(&(&other.source, other.line, other.column))
         });
         match value {
-            Some(value) if self.0.is_empty() => Ok(value),
-            _ => Err(ProblemList { source_name: source_name.to_owned(), problems: self.0 }.into_error()),
+            Some(value) if self.list.is_empty() => Ok(value),
+            _ => {
+                let list = ProblemList { source_name: source_name.to_owned(), problems: self.list };
+                Err(list.into_error().with_hints(self.hints))
+            }
         }
     }
 }
@@ -140,7 +160,8 @@ impl<'a> Field<'a> {
     }
 
     fn add_missing(&self, key: &str, problems: &mut Problems) {
-        problems.add(self.node, &self.join(key), "must be provided");
+        let owner = Field { node: self.node, path: self.path.clone() };
+        owner.add_problem(problems, format!("needs `{key}: {}`", key.to_uppercase()));
     }
 
     /// Adds the problem that this field is not `expected`.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
-use base::files::input;
+use base::files::input::{self, FileKind};
 use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{Data, Node};
@@ -79,6 +79,55 @@ pub fn why_no_manifest(path: &Path) -> Option<String> {
         _ if is_ops_file(&root) => Some("it is an ops file".to_owned()),
         _ => Some(format!("it is {}, not a mapping", kind_with_article(&root))),
     }
+}
+
+/// Returns true for a file that is probably a manifest: a mapping with a section that only manifests have.
+pub fn is_manifest(path: &Path) -> bool {
+    read_plain(path).is_some_and(|root| MANIFEST_SECTIONS.iter().any(|key| root.get(key).is_some()))
+}
+
+/// Returns the option with which a file is passed to a command that takes a manifest: an ops file, or a file
+/// with variables. Returns `None` for other files.
+pub fn option_of_file(path: &Path) -> Option<&'static str> {
+    let root = read_plain(path)?;
+    match &root.data {
+        Data::Map(_) if !has_manifest_key(&root) => Some("--vars-file"),
+        _ if is_ops_file(&root) => Some("--ops-file"),
+        _ => None,
+    }
+}
+
+/// Reads the document of a file that is neither encrypted nor large.
+fn read_plain(path: &Path) -> Option<Node> {
+    let bytes = path.is_file().then(|| input::read(path, MAX_BYTES).ok()).flatten()?;
+    yaml::load(&String::from_utf8(bytes).ok()?, path).ok()
+}
+
+/// Returns true unless the file is an ops file, a vars store or a state.
+fn may_be_manifest(path: &Path) -> bool {
+    let is_other = |root: Node| {
+        is_ops_file(&root) || is_vars_store(&root) || state_key(|key| root.get(key).is_some()).is_some()
+    };
+    !read_plain(path).is_some_and(is_other)
+}
+
+/// The kind of a manifest among the files that an error suggests.
+const FILE_KIND: FileKind = FileKind { may_be: may_be_manifest, is_surely: is_manifest };
+
+/// Returns the error for a manifest that does not exist. Its hint names only manifests.
+pub fn missing_manifest_error(path: &Path) -> Error {
+    input::missing_error_among(input::MANIFEST, path, FILE_KIND)
+}
+
+/// Returns the error for a manifest that does not exist, without a hint. It names a manifest with a similar
+/// name.
+pub fn bare_missing_manifest_error(path: &Path) -> Error {
+    input::bare_missing_error(input::MANIFEST, path, FILE_KIND)
+}
+
+/// Returns the error for a directory in place of a manifest. Its hint names the manifests in it.
+pub fn manifest_directory_error(path: &Path) -> Error {
+    input::directory_error(input::MANIFEST, path, FILE_KIND)
 }
 
 #[cfg(test)]

@@ -170,8 +170,15 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
 fn entries<'l>(manifest: &'l LoadedManifest, section: &str) -> Vec<(String, &'l Node)> {
     let config = manifest.cloud_config.as_ref().and_then(|config| config.node.get(section));
     let entries = config.or(manifest.root.get(section)).and_then(Node::as_seq).unwrap_or_default();
+    let has_other_entries =
+        manifest.cloud_config.as_ref().is_some_and(|config| config.other_names(section).next().is_some());
     let name = |entry: &'l Node| ["name", "alias"].into_iter().find_map(|key| entry.get(key)?.as_str());
-    entries.iter().map(|entry| (format!("{section}[{}]", name(entry).unwrap_or("?")), entry)).collect()
+    let paths = entries.iter().enumerate().map(|(index, entry)| match has_other_entries {
+        // The index is not that of the file.
+        true => format!("{section}[{}]", name(entry).unwrap_or("?")),
+        false => format!("{section}[{index}]"),
+    });
+    paths.zip(entries).collect()
 }
 
 fn check(node: &Node, path: &str, known_keys: &[&str], warnings: &mut Vec<String>) {

@@ -122,7 +122,7 @@ mod tests {
         for (text, expected) in [
             ("userland: []", "m.yml:1:11: `userland` must be a string"),
             ("userland: ' '", "`userland` must be `host`, a path or a URL"),
-            ("userland: {sha1: a}", "`userland.url` must be provided"),
+            ("userland: {sha1: a}", "`userland` needs `url: URL`"),
             (
                 "userland: {url: a, compile_with_network: maybe}",
                 "`userland.compile_with_network` must be true or false",

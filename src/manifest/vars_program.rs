@@ -53,6 +53,7 @@ struct ProgramFailure {
     message: String,
     cause: Option<String>,
     log: Option<LogExcerpt>,
+    note: Option<&'static str>,
     hint: Option<&'static str>,
 }
 
@@ -127,17 +128,19 @@ impl VarsProgram {
                 "{name} did not end within {}",
                 base::text::duration(limits.timeout)
             ))
-            .with_hint("it cannot ask questions here: log in to the store or unlock it first"),
+            .with_hint(
+                "log in to the store or unlock it first, because the program cannot ask questions here",
+            ),
             ExecutionEnd::TooLarge => ProgramFailure::invalid(format!(
                 "{name} printed more than {}",
                 base::text::bytes(limits.max_output_bytes)
             ))
             .with_hint("let it print only the variables of this environment"),
         };
-        Err(failure.with_log(match log.redacted_lines(&stdout, env_vars) {
-            lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
-            lines => format!("the end of its standard error:\n{lines}"),
-        }))
+        Err(match log.redacted_lines(&stdout, env_vars) {
+            lines if lines.is_empty() => failure.with_note("it wrote nothing to standard error"),
+            lines => failure.with_log(format!("the end of its standard error:\n{lines}")),
+        })
     }
 
     /// Returns the name in errors. Arguments may contain secrets.
@@ -205,11 +208,18 @@ impl VarsProgram {
     }
 
     fn start_error(&self, error: &io::Error) -> ProgramFailure {
-        let failure =
-            ProgramFailure::invalid(format!("{} cannot be run", self.name())).with_cause(os_problem(error));
+        let failure = ProgramFailure::invalid(format!("{} cannot be run", self.name()));
+        let failure = match error.kind() {
+            io::ErrorKind::NotFound if self.program.components().count() == 1 => {
+                failure.with_cause("no directory of PATH has it".to_owned())
+            }
+            io::ErrorKind::NotFound => failure.with_cause("it or its interpreter does not exist".to_owned()),
+            _ => failure.with_cause(os_problem(error)),
+        };
         match self.program.to_string_lossy().contains(char::is_whitespace) {
-            true => failure
-                .with_hint("each word is an item of the list in an env file: vars_exec: [PROGRAM, ARG]"),
+            true => failure.with_hint(
+                "write each word as an item of the list in the env file: vars_exec: [PROGRAM, ARG]",
+            ),
             false => failure.with_hint("install it, add its directory to PATH, or name it with its path"),
         }
     }
@@ -218,8 +228,9 @@ impl VarsProgram {
     fn parse(&self, output: Vec<u8>) -> Result<Node, ProgramFailure> {
         let name = self.name();
         let output_error = |problem: String| {
-            ProgramFailure::invalid(problem)
-                .with_hint("it must print YAML or JSON, a mapping of names to values: {\"name\": \"value\"}")
+            ProgramFailure::invalid(problem).with_hint(
+                "let it print a mapping of names to values, as YAML or JSON: {\"name\": \"value\"}",
+            )
         };
         let source = PathBuf::from(format!("output of {name}"));
         let text = crate::files::utf8_text(output, &source, "the output")
@@ -244,7 +255,7 @@ impl fmt::Debug for VarsProgram {
 
 impl ProgramFailure {
     fn new(kind: ErrorKind, message: String) -> Self {
-        ProgramFailure { kind, message, cause: None, log: None, hint: None }
+        ProgramFailure { kind, message, cause: None, log: None, note: None, hint: None }
     }
 
     fn invalid(message: String) -> Self {
@@ -259,6 +270,10 @@ impl ProgramFailure {
         ProgramFailure { log: Some(LogExcerpt::new(log)), ..self }
     }
 
+    fn with_note(self, note: &'static str) -> Self {
+        ProgramFailure { note: Some(note), ..self }
+    }
+
     fn with_hint(self, hint: &'static str) -> Self {
         ProgramFailure { hint: Some(hint), ..self }
     }
@@ -270,6 +285,7 @@ impl ProgramFailure {
             (None, Some(log)) => error.with_source(log.clone()),
             (None, None) => error,
         };
+        let error = self.note.into_iter().fold(error, Error::with_note);
         match self.hint {
             Some(hint) => error.with_hint(hint),
             None => error,
@@ -492,7 +508,8 @@ mod tests {
         let lines: String = (10..=20).map(|line| format!("l{line}\n")).collect();
         let expected = format!("the end of its standard error:\n{lines}<redacted> <redacted> in /");
         assert_eq!(error.chain(), ["vars program 'sh' exited with 3", &expected]);
-        assert!(failure("exit 1", &LIMITS).ends_with("it wrote nothing to standard error"));
+        let error = shell("exit 1").run(&LIMITS, &env_vars).err().unwrap().to_error();
+        assert_eq!(error.notes(), ["it wrote nothing to standard error"]);
         assert!(failure("kill -9 $$", &LIMITS).contains("was ended by signal 9"));
         // The line of which the start is missing is left out.
         let log = failure("yes 0123456789 | head -c 70000 >&2; exit 1", &LIMITS);

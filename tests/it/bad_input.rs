@@ -490,7 +490,7 @@ fn damaged_value_is_named_with_its_variable_and_vars_store() {
     let mut authority = good["default_ca"].clone();
     authority["ca"] = good["default_ca"]["certificate"].clone();
     for (name, value, expected) in [
-        ("mbus_bootstrap_ssl", "abc".into(), "the manifest with its variables is not valid"),
+        ("mbus_bootstrap_ssl", "abc".into(), "`cloud_provider.cert` must be a mapping, not a string"),
         ("mbus_bootstrap_password", serde_yaml::from_str("{a: 1}").unwrap(), "only strings and integers"),
         (
             "mbus_bootstrap_ssl",
@@ -609,8 +609,12 @@ fn mistakes_are_named_where_they_are() {
              `-o 'o p.yml'`",
         ),
         (&["o p.yml", "-o", "o p.yml"], 3, "'o p.yml' is an ops file, not a manifest"),
-        (&["y.yml", "-l", "o p.yml"], 3, "hint: it is an ops file: pass it with `-o 'o p.yml'`"),
-        (&["y.yml", "--state", "."], 3, "error: '.' (--state) is a directory: name a file in it"),
+        (&["y.yml", "-l", "o p.yml"], 3, "hint: pass it as an ops file: `-o 'o p.yml'`"),
+        (
+            &["y.yml", "--state", "."],
+            3,
+            "error: '.' (--state) is a directory\n  hint: name a file in it: `ls .`",
+        ),
         (&["y.yml", "--state", "s3:/x"], 2, "error: 's3:/x' looks like a URL: write s3://BUCKET/KEY"),
     ] {
         let run = world.run([&["create-env"], words].concat()).exits_with(code);
@@ -618,6 +622,6 @@ fn mistakes_are_named_where_they_are() {
     }
     world.run(["int", "o p.yml"]).success();
     let run = world.run(["int", "y.yml", "--encrypt-to", "age1xyz"]).exits_with(2);
-    let expected = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: give a public key";
+    let expected = "error: 'age1xyz' (--encrypt-to) is not an age recipient\n  hint: name a public key";
     assert!(run.stderr.starts_with(expected), "{}", run.stderr);
 }

@@ -277,7 +277,7 @@ fn variables_of_the_last_deploy_must_be_given_again() {
         let run = hello.world.finish(hello.command(command, extra_args)).exits_with(3);
         let hints: Vec<&str> =
             run.stderr.lines().filter_map(|line| line.trim_start().strip_prefix("hint: ")).collect();
-        assert!(hints[0].starts_with("pass the same variables as for the last create-env "), "{hints:?}");
+        assert!(hints[0].starts_with("pass the same variables as for the last create-env: "), "{hints:?}");
         assert!(hints[1].starts_with("for a new variable, give a value: `monopile "), "{hints:?}");
     }
     hello.delete(&["-v", port]).success();
@@ -362,7 +362,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
             let early_finish =
                 hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).exits_with(3);
             for text in [
-                "the rotation of 'default_ca' is not deployed yet: ",
+                "the last rotation of 'default_ca' is not deployed yet: ",
                 "deploy it first: `monopile create-env MANIFEST --vars-store creds.yml`",
             ] {
                 assert!(early_finish.stderr.contains(text), "{text}: {}", early_finish.stderr);

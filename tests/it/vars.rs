@@ -422,22 +422,30 @@ fn get_prints_one_value() {
 fn slips_in_the_words_of_vars_are_explained() {
     let world = world_with_store();
     let missing = world.run(["vars", "list", "creds.yml"]).exits_with(3);
-    assert!(missing.stderr.contains("in NAME-vars.yml beside the state"), "{}", missing.stderr);
+    assert!(
+        missing.stderr.contains("that of bosh.yml is bosh-vars.yml beside the state"),
+        "{}",
+        missing.stderr
+    );
     world.write("bosh-vars.yml", "short: a\n");
     for (words, code, hint) in [
         (&["list", "creds.yml"][..], 3, "in the same directory: `monopile vars list bosh-vars.yml`"),
         (&["rotate", "creds.yml", "short"], 3, "`monopile vars rotate bosh-vars.yml short`"),
         (&["get", "s.yml", "short"], 2, "`monopile vars get s.yml /short`"),
-        (&["get", "s.yml", "short"], 2, "OP-PATH 'short' is not a path\n  cause: a path starts with '/'\n"),
+        (&["get", "s.yml", "short"], 2, "OP-PATH 'short' does not begin with '/'\n"),
         (&["get", "s.yml", "nope.ca"], 3, "there is no variable 'nope' in 's.yml'"),
         (&["get", "s.yml", "leaf.ca"], 2, "`monopile vars get s.yml /leaf/ca`"),
         (&["get", "short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
         (&["get", "/short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
         (&["rotate", "short", "s.yml"], 3, "the vars store comes first: `monopile vars rotate s.yml short`"),
         (&["rotate", "s.yml", "/short"], 3, "did you mean 'short'?"),
-        (&["get", "s.yml"], 2, "name it: `monopile vars get s.yml /NAME`. To list the names: `monopile vars"),
-        (&["rotate", "s.yml"], 2, "name it: `monopile vars rotate s.yml NAME`. "),
-        (&["get", "/short"], 2, "name it: `monopile vars get STORE …`, or in an env file .monopile.yml"),
+        (&["get", "s.yml"], 2, "to list the names: `monopile vars list s.yml`"),
+        (&["rotate", "s.yml"], 2, "name it: `monopile vars rotate s.yml NAME`\n"),
+        (
+            &["get", "/short"],
+            2,
+            "name it: `monopile vars get STORE …`\n  hint: or set `vars_store` in a file .monopile.yml",
+        ),
     ] {
         let run = world.run(["vars"].iter().chain(words)).exits_with(code);
         assert!(run.stderr.contains(hint), "{words:?}: {}", run.stderr);
@@ -536,12 +544,12 @@ fn ca_rotation_takes_two_steps() {
 
     let second_rotation = world.run(["vars", "rotate", "s.yml", "root"]).exits_with(3);
     assert!(
-        second_rotation.stderr.contains("a rotation of 'root' is not finished yet"),
+        second_rotation.stderr.contains("the last rotation of 'root' is not deployed yet: "),
         "{}",
         second_rotation.stderr
     );
     assert!(
-        second_rotation.stderr.contains(&format!("deploy it first: {deploy}")),
+        second_rotation.stderr.contains(&format!("deploy it first, which removes the old value: {deploy}")),
         "{}",
         second_rotation.stderr
     );
@@ -668,7 +676,7 @@ fn rotation_without_a_value_of_its_options_names_the_next_command() {
     let world = world_with_store();
     let rotate = |name: &str| world.run(["vars", "rotate", "s.yml", name, "-m", "m.yml"]);
     let run = rotate("leaf").exits_with(3);
-    let hint = "hint: give a value to ip with --var NAME=VALUE, --vars-file or --vars-exec\n";
+    let hint = "hint: give values to ip: `monopile vars ";
     assert!(run.stderr.contains(hint), "{}", run.stderr);
     let mut without_ca = store(&world);
     without_ca.as_mapping_mut().unwrap().remove("root");

@@ -85,7 +85,7 @@ fn unusable_program_is_rejected_without_its_secrets() {
     world.write("numbered", "{1.5: hush-hush}");
     for (command, code, expected) in [
         ("no-such-program a b", 3, "vars program 'no-such-program' cannot be run"),
-        ("./no/such/program", 3, "No such file or directory"),
+        ("./no/such/program", 3, "it or its interpreter does not exist"),
         ("./noexec", 3, "Permission denied"),
         ("./fails", 3, "vars program './fails' exited with 1"),
         ("./fails", 3, "the end of its standard error:\n    denied: <redacted>, <redacted>"),
@@ -277,7 +277,7 @@ fn env_file_names_programs() {
         ("[[a], []]", "`vars_exec` names no program"),
         ("'pass show x'", "`vars_exec` must be a list, not a string"),
         ("[[a], b]", "`vars_exec` must be a list, not a string"),
-        ("[a, true]", ".monopile.yml:1:16: a word of `vars_exec` must be text, not a boolean"),
+        ("[a, true]", ".monopile.yml:1:16: a word of `vars_exec` must be a string, not a boolean"),
         ("{a: b}", "`vars_exec` must be a list, not a mapping"),
     ] {
         world.write("bad/.monopile.yml", format!("vars_exec: {text}\n"));

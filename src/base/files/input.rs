@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, absolute};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::OnceLock;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -70,10 +70,25 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(rustix::stdio::stdin(), &mut stdin.lock(), true, limit, Vec::new())
 }
 
+/// Tells whether a file can be what the operator meant.
+#[derive(Clone, Copy)]
+pub struct FileKind {
+    /// Returns false for a file of another kind.
+    pub may_be: fn(&Path) -> bool,
+    /// Returns true for a file that has what only files of this kind have.
+    pub is_surely: fn(&Path) -> bool,
+}
+
+/// The kind of a manifest in messages.
+pub const MANIFEST: &str = "manifest";
+
+/// The kind of every file.
+pub const ANY_FILE: FileKind = FileKind { may_be: |_| true, is_surely: |_| true };
+
 /// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
 /// file with a similar name.
-pub fn bare_missing_error(kind: &str, path: &Path) -> Error {
-    suggestion_error(kind, path, find_similar_name(path))
+pub fn bare_missing_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
+    suggestion_error(kind, path, find_similar_name(path, file_kind))
 }
 
 /// Returns the error for a missing file, with the name that was probably meant.
@@ -85,12 +100,17 @@ fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Er
 /// Returns the error for a file that the operator named and that does not exist, with a hint about the files
 /// that do.
 pub fn missing_error(kind: &str, path: &Path) -> Error {
+    missing_error_among(kind, path, ANY_FILE)
+}
+
+/// Returns the error for a missing file like [`missing_error`]. Its hint names only files of this kind.
+pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Error {
     let path_text = path.to_string_lossy();
     if path_text.starts_with("http://") || path_text.starts_with("https://") {
         return Error::invalid(format!("{kind} '{path_text}' must be a file, not a URL"))
             .with_hint(format!("download it first: `curl -LO {}`", shell_word(&path_text)));
     }
-    let similar_name = find_similar_name(path);
+    let similar_name = find_similar_name(path, file_kind);
     let has_suggestion = similar_name.is_some();
     let error = suggestion_error(kind, path, similar_name);
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
@@ -103,31 +123,64 @@ pub fn missing_error(kind: &str, path: &Path) -> Error {
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
     let directory_name = directory.display().to_string();
-    let names = list_names_of_kind(path);
+    if !directory.is_dir() {
+        return error.with_note(format!("its directory '{directory_name}' does not exist either"));
+    }
+    let names = list_names_of_kind(path, file_kind.is_surely);
+    let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
+    if let (Some(found_path), true) = (found_path, kind == MANIFEST) {
+        return error
+            .with_hint(format!("name the manifest in the directory below: '{}'", found_path.display()));
+    }
+    let names = if names.is_empty() { list_names_of_kind(path, file_kind.may_be) } else { names };
     match names.as_slice() {
-        _ if !directory.is_dir() => error.with_hint("its directory does not exist either"),
-        [] if kind == "manifest" => error
+        [] if kind == MANIFEST => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
         [] => error.with_hint(format!("see what is there: `ls {}`", shell_word(&directory_name))),
-        names => error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(names))),
+        names => {
+            let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+            error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(&names)))
+        }
     }
 }
 
-/// Lists files beside a path that have its extension. YAML files count for each other. An empty list means
-/// none or too many.
-fn list_names_of_kind(path: &Path) -> Vec<String> {
-    const MAX_SHOWN: usize = 5;
-    let extension = |path: &Path| match path.extension().and_then(OsStr::to_str) {
+/// Returns the error for a directory in place of a file. Its hint names the files of this kind in it.
+pub fn directory_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
+    let error = Error::invalid(format!("{kind} '{}' is a directory", path.display()));
+    let names = list_names_of_kind(&path.join("any.yml"), file_kind.is_surely);
+    let paths: Vec<String> = names.iter().map(|name| format!("'{}'", path.join(name).display())).collect();
+    error.with_hint(match paths.as_slice() {
+        [] => format!("name a file in it: `ls {}`", shell_word(&path.to_string_lossy())),
+        [path] => format!("name the file in it: {path}"),
+        paths => format!("name one of the files in it: {}", paths.join(", ")),
+    })
+}
+
+/// Returns the extension by which files count as of the same kind. YAML files count for each other.
+fn kind_of_name(path: &Path) -> Option<String> {
+    match path.extension().and_then(OsStr::to_str) {
         Some("yaml") => Some("yml".to_owned()),
         other => other.map(str::to_owned),
-    };
-    let Some(shown_extension) = extension(path) else { return Vec::new() };
+    }
+}
+
+/// Returns true for a file that is not to be suggested in place of `path`, because its name is hidden.
+fn is_hidden_beside(name: &OsStr, path: &Path) -> bool {
+    let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+    is_hidden(name) && !path.file_name().is_some_and(is_hidden)
+}
+
+/// Lists files beside a path that have its extension and that `is_right_kind` accepts. An empty list means
+/// none or too many.
+fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<String> {
+    const MAX_SHOWN: usize = 5;
+    let Some(shown_kind) = kind_of_name(path) else { return Vec::new() };
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
-    let paths =
-        entries.map(|entry| entry.path()).filter(|path| extension(path).as_ref() == Some(&shown_extension));
+    let paths = entries.filter(|entry| !is_hidden_beside(&entry.file_name(), path)).map(|entry| entry.path());
+    let paths = paths.filter(|path| kind_of_name(path).as_ref() == Some(&shown_kind) && is_right_kind(path));
     let mut names: Vec<String> =
-        paths.filter_map(|path| path.file_name()?.to_str().map(|name| format!("'{name}'"))).collect();
+        paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect();
     names.sort();
     if names.len() > MAX_SHOWN {
         names.clear();
@@ -135,14 +188,30 @@ fn list_names_of_kind(path: &Path) -> Vec<String> {
     names
 }
 
+/// Returns the only file in the directories one level below `directory` that has the extension of `path` and
+/// is of this kind.
+fn find_below(directory: &Path, path: &Path, file_kind: FileKind) -> Option<PathBuf> {
+    let shown_kind = kind_of_name(path)?;
+    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_NAMES);
+    let mut files = entries(directory)
+        .filter(|entry| !is_hidden_beside(&entry.file_name(), path))
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .flat_map(|directory| entries(&directory))
+        .map(|entry| entry.path())
+        .take(MAX_NAMES)
+        .filter(|path| kind_of_name(path).as_ref() == Some(&shown_kind) && (file_kind.is_surely)(path));
+    let file = files.next()?;
+    let file = file.strip_prefix(".").map(Path::to_owned).unwrap_or(file);
+    files.next().is_none().then_some(file)
+}
+
 /// Returns the error for a file that the operator named and that cannot be read.
 pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
     let path_text = path.display();
     match error.kind() {
         io::ErrorKind::NotFound => missing_error(kind, path),
-        io::ErrorKind::IsADirectory => {
-            Error::invalid(format!("{kind} '{path_text}' is a directory: name a file in it"))
-        }
+        io::ErrorKind::IsADirectory => directory_error(kind, path, ANY_FILE),
         io::ErrorKind::FileTooLarge => {
             Error::invalid(format!("{kind} '{path_text}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
@@ -150,12 +219,15 @@ pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Finds a file beside the missing one whose name is similar, and returns its path.
-fn find_similar_name(path: &Path) -> Option<String> {
+/// Finds a file beside the missing one whose name is similar and that may be of this kind. Returns its path.
+fn find_similar_name(path: &Path, file_kind: FileKind) -> Option<String> {
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
-    let names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let names = entries.map(|entry| entry.file_name()).filter(|name| !is_hidden_beside(name, path));
+    let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let name = nearest(file_name, names.iter().map(String::as_str))?;
+    let is_right_name = |name: &&str| (file_kind.may_be)(&path.with_file_name(name));
+    let near_names = names.iter().map(String::as_str).filter(|name| nearest(file_name, [*name]).is_some());
+    let name = nearest(file_name, near_names.filter(is_right_name))?;
     Some(path.with_file_name(name).to_string_lossy().into_owned())
 }
 
@@ -220,7 +292,6 @@ pub fn check_signals() -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
 
     use super::*;
 
@@ -242,10 +313,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("manifest.yml"), "").unwrap();
-        assert_eq!(find_similar_name(&path("manifst.yml")).map(PathBuf::from), Some(path("manifest.yml")));
-        for other_path in [path("creds.json"), path("manifest/x.yml"), PathBuf::from("/")] {
-            assert_eq!(find_similar_name(&other_path), None);
+        std::fs::write(path(".monopile.yml"), "").unwrap();
+        let similar_name = |path: &Path| find_similar_name(path, ANY_FILE).map(PathBuf::from);
+        assert_eq!(similar_name(&path("manifst.yml")), Some(path("manifest.yml")));
+        assert_eq!(similar_name(&path(".monopil.yml")), Some(path(".monopile.yml")));
+        for other_path in [path("creds.json"), path("monopile.yml"), path("manifest/x.yml"), "/".into()] {
+            assert_eq!(similar_name(&other_path), None);
         }
+        let other_kind = FileKind { may_be: |_| false, ..ANY_FILE };
+        assert_eq!(find_similar_name(&path("manifst.yml"), other_kind), None);
     }
 
     #[test]

@@ -53,8 +53,9 @@ impl CallArgs {
             (true, _) => words.next().map(PathBuf::from),
         };
         let Some(method) = words.next() else {
+            let source = self.source.words(manifest.as_deref());
             return Err(Error::usage("no CPI method is given")
-                .with_hint("for example: `monopile cpi call bosh.yml has_vm vm-1`"));
+                .with_hint(format!("for example: `monopile cpi call {source} has_vm vm-1`")));
         };
         let words: Vec<String> = words.collect();
         for word in words.iter().filter(|word| word.starts_with(['{', '['])) {
@@ -105,7 +106,7 @@ impl CallArgs {
         };
         Ok(match finished_call.has_succeeded {
             true => output,
-            false => output.with_problem(call_error(&method, &finished_call)),
+            false => output.with_problem(call_error(&method, &finished_call, prepared_cpi.cpi.timeout)),
         })
     }
 }

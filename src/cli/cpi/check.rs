@@ -335,25 +335,58 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
     text + &report.summary() + "\n"
 }
 
-/// Lists checks with the same verdict. A reason that several of them have is shown once, with their number.
+/// A reason with the verdict and the names of the checks that have it.
+struct SharedReason<'a> {
+    reasons: Vec<&'a str>,
+    verdict: String,
+    checks: Vec<&'a str>,
+}
+
+/// Lists checks with the same verdict. A reason that several of them have is shown once, with their number
+/// and names. Reasons of the same checks share a line.
 fn result_lines(checks: &[&Check]) -> String {
-    let mut counts: Vec<(&str, String, usize)> = Vec::new();
+    const MAX_SHOWN_NAMES: usize = 5;
+    let mut shared_reasons: Vec<SharedReason<'_>> = Vec::new();
     for check in checks {
+        let verdict = check.verdict_text();
         for reason in check.plain_reasons() {
-            match counts.iter_mut().find(|(counted_reason, ..)| *counted_reason == reason) {
-                Some((.., count)) => *count += 1,
-                None => counts.push((reason, check.verdict_text(), 1)),
+            let is_same = |entry: &&mut SharedReason<'_>| entry.reasons == [reason] && entry.verdict == verdict;
+            match shared_reasons.iter_mut().find(is_same) {
+                Some(entry) => entry.checks.push(&check.name),
+                None => shared_reasons.push(SharedReason {
+                    reasons: vec![reason],
+                    verdict: verdict.clone(),
+                    checks: vec![&check.name],
+                }),
             }
         }
     }
-    let mut text = String::new();
-    for (reason, verdict, count) in counts.iter().filter(|(.., count)| *count > 1) {
-        text += &format!("{verdict}: {count} checks: {reason}\n");
+    let (single_reasons, shared_reasons): (Vec<_>, Vec<_>) =
+        shared_reasons.into_iter().partition(|entry| entry.checks.len() == 1);
+    let mut lines: Vec<SharedReason<'_>> = Vec::new();
+    for entry in shared_reasons {
+        let is_same =
+            |line: &&mut SharedReason<'_>| line.checks == entry.checks && line.verdict == entry.verdict;
+        match lines.iter_mut().find(is_same) {
+            Some(line) => line.reasons.extend(entry.reasons),
+            None => lines.push(entry),
+        }
     }
-    let is_single = |reason: &str| {
-        counts.iter().any(|(counted_reason, _, count)| *counted_reason == reason && *count == 1)
-    };
+    let mut text = String::new();
+    for SharedReason { reasons, verdict, checks } in lines {
+        let count = checks.len();
+        let more = match count.saturating_sub(MAX_SHOWN_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = checks[..count.min(MAX_SHOWN_NAMES)].join(", ");
+        text += &format!("{verdict}: {count} checks: {} ({names}{more})\n", reasons.join("; "));
+    }
     for check in checks {
+        let verdict = check.verdict_text();
+        let is_single = |reason: &str| {
+            single_reasons.iter().any(|entry| entry.reasons == [reason] && entry.verdict == verdict)
+        };
         let plain = check.plain_reasons().zip(&check.reasons);
         let reasons: Vec<&str> = plain
             .filter(|(plain, _)| is_single(plain))
@@ -362,8 +395,7 @@ fn result_lines(checks: &[&Check]) -> String {
         if reasons.is_empty() {
             continue;
         }
-        text +=
-            &format!("{}: {}: {}: {}\n", check.verdict_text(), check.group, check.name, reasons.join("; "));
+        text += &format!("{verdict}: {}: {}: {}\n", check.group, check.name, reasons.join("; "));
         if let Some(call) = &check.last_call {
             if !call.request_id.is_empty() {
                 text += &format!("  request {}\n", call.request_id);
@@ -398,7 +430,7 @@ mod tests {
         let checks =
             [check("a", &["`info`: no log"]), check("b", &["`has_vm`: no log", "`has_vm`: it lies"])];
         let lines = result_lines(&checks.iter().collect::<Vec<_>>());
-        let expected = "FAIL: violates the contract: 2 checks: no log\n\
+        let expected = "FAIL: violates the contract: 2 checks: no log (a, b)\n\
                         FAIL: violates the contract: rpc: b: `has_vm`: it lies\n  request r1\n  | the log\n";
         assert_eq!(lines, expected);
     }

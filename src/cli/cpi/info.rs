@@ -1,6 +1,7 @@
 //! `monopile cpi info`: shows the API version and the stemcell formats of a CPI.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use serde_json::json;
@@ -35,6 +36,7 @@ impl InfoArgs {
         let prepared_cpi = self.source.open(session, self.manifest.as_ref(), false, None)?;
         let finished_call =
             prepared_cpi.call_in_stage(session, "Asking the CPI for `info`", conformance::call_info)?;
+        let timeout = prepared_cpi.cpi.timeout;
         let used_version =
             finished_call.info.as_ref().map(|info| info.api_version.min(prepared_cpi.highest_api_version));
         if session.globals.prints_json() {
@@ -47,7 +49,8 @@ impl InfoArgs {
                 })
             });
             let document = json!({"cpi": prepared_cpi.name, "info": info, "call": finished_call});
-            return CommandResult::json(&document).map(|output| with_failure(output, &finished_call));
+            return CommandResult::json(&document)
+                .map(|output| with_failure(output, &finished_call, timeout));
         }
         let mut text = String::new();
         if let Some(info) = &finished_call.info {
@@ -70,14 +73,14 @@ impl InfoArgs {
             text = format!("{}\n", table.print(&session.layout()));
         }
         text += &call_report(&finished_call);
-        Ok(with_failure(CommandResult::Output(text.into_bytes()), &finished_call))
+        Ok(with_failure(CommandResult::Output(text.into_bytes()), &finished_call, timeout))
     }
 }
 
 /// Adds the error if `info` failed.
-fn with_failure(output: CommandResult, finished_call: &FinishedCall) -> CommandResult {
+fn with_failure(output: CommandResult, finished_call: &FinishedCall, timeout: Duration) -> CommandResult {
     match finished_call.has_succeeded {
         true => output,
-        false => output.with_problem(call_error(Method::Info.name(), finished_call)),
+        false => output.with_problem(call_error(Method::Info.name(), finished_call, timeout)),
     }
 }

@@ -8,6 +8,7 @@ use crate::cli::finish::CommandResult;
 use crate::cli::resources::{begin, yes_or_no};
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
+use base::text::shell_word;
 use base::{Error, Result};
 use engine::resources::{self, ListedCpi};
 
@@ -23,6 +24,8 @@ impl ListArgs {
         target.inputs.discards_generated = true;
         let cpis = resources::list_cpis(&target, &prepared_run.run)?;
         let silent_cpis: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
+        let cpis_to_ask: Vec<Option<String>> =
+            cpis.iter().filter(|cpi| !cpi.is_reachable).map(|cpi| cpi.name.clone()).collect();
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&cpis)?,
             false => CommandResult::Output(cpis_table(cpis, &session.layout()).into_bytes()),
@@ -30,8 +33,14 @@ impl ListArgs {
         Ok(match silent_cpis.is_empty() {
             true => output,
             false => output.with_problem(
-                Error::failure(format!("not every CPI answers: {}", silent_cpis.join(", ")))
-                    .with_hint("see why: `monopile cpi info MANIFEST`"),
+                Error::failure(format!("not every CPI answers: {}", silent_cpis.join(", "))).with_hint(
+                    match cpis_to_ask.as_slice() {
+                        [Some(name)] => {
+                            format!("see why: `monopile cpi info MANIFEST --cpi {}`", shell_word(name))
+                        }
+                        _ => "see why: `monopile cpi info MANIFEST`".to_owned(),
+                    },
+                ),
             ),
         })
     }
@@ -51,7 +60,11 @@ fn cpis_table(cpis: Vec<ListedCpi>, layout: &Layout) -> String {
         Table::new(["Name", "Type", "Version", "API version", "Stemcell formats", "Reachable", "Note"]);
     for cpi in cpis {
         let note = match (&cpi.name, cpi.problem) {
-            (_, Some(problem)) => problem,
+            // Further lines are the end of a log, which `cpi info` shows.
+            (_, Some(problem)) => {
+                let first_line = problem.lines().next().unwrap_or_default();
+                first_line.trim_end_matches(':').to_owned()
+            }
             (None, None) => "the default CPI".to_owned(),
             (Some(_), None) => String::new(),
         };

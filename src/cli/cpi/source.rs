@@ -103,17 +103,29 @@ impl SourceArgs {
         self.options.manifest_of_env_file()
     }
 
-    /// Returns the hints after failed checks. `words` are the method and the arguments of a call that failed.
-    pub(super) fn hints_for_failed_checks(&self, words: Option<&[String]>) -> Vec<String> {
-        let source = match &self.path {
-            Some(path) => format!("--path {}", shell_word(&path.to_string_lossy())),
-            None => "MANIFEST".to_owned(),
+    /// Returns the words of a command that name this CPI.
+    pub(super) fn words(&self, manifest: Option<&Path>) -> String {
+        let source = match (&self.path, &self.replay) {
+            (Some(path), _) => format!("--path {}", shell_word(&path.to_string_lossy())),
+            (None, Some(transcript)) => format!("--replay {}", shell_word(&transcript.to_string_lossy())),
+            (None, None) => match manifest {
+                Some(manifest) => shell_word(&manifest.to_string_lossy()).into_owned(),
+                None => "MANIFEST".to_owned(),
+            },
         };
         let arguments = self.path_args.iter().map(|argument| format!(" --path-arg={}", shell_word(argument)));
-        let source = source + &arguments.collect::<String>();
+        source + &arguments.collect::<String>()
+    }
+
+    /// Returns the hints after failed checks. `words` are the method and the arguments of a call that failed.
+    pub(super) fn hints_for_failed_checks(&self, words: Option<&[String]>) -> Vec<String> {
         let call_hint = words.map(|words| {
             let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
-            format!("to see a request with its answer: `monopile cpi call {source} {}`", words.join(" "))
+            format!(
+                "to see a request with its answer: `monopile cpi call {} {}`",
+                self.words(None),
+                words.join(" ")
+            )
         });
         let record_hint = self.record.is_none().then(|| {
             "to record all requests with their answers: `monopile SAME-COMMAND --record run.jsonl`".to_owned()
@@ -192,7 +204,8 @@ impl SourceArgs {
             }
             (None, None, None) => {
                 return Err(Error::usage("no CPI is given")
-                    .with_hint("add MANIFEST, --path EXECUTABLE or --replay TRANSCRIPT to the command"));
+                    .with_hint("name a manifest: `monopile SAME-COMMAND MANIFEST`")
+                    .with_hint("or name an executable: `monopile SAME-COMMAND --path EXE`"));
             }
         }
         let record = self.record.as_ref().map(|path| {
@@ -273,12 +286,13 @@ fn check_executable(path: &Path) -> Result<()> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => {
             Err(Error::invalid(format!("'{name}' is a directory, not a CPI"))
-                .with_hint(format!("name the executable in it: --path {name}/EXE")))
+                .with_hint(format!("name the executable in it: `ls {}`", shell_word(&name.to_string()))))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(input::bare_missing_error("the CPI", path).with_hint("name an executable: --path EXE"))
+            Err(input::bare_missing_error("the CPI", path, input::ANY_FILE)
+                .with_hint("name an executable: --path EXE"))
         }
-        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && is_manifest(path) => {
+        Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 && manifest::is_manifest(path) => {
             Err(Error::invalid(format!("'{name}' is a manifest, not a CPI")).with_hint(format!(
                 "leave out --path: `monopile cpi info {}`",
                 shell_word(&name.to_string())
@@ -286,11 +300,6 @@ fn check_executable(path: &Path) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-fn is_manifest(path: &Path) -> bool {
-    let root = manifest::read_text(path, "manifest").ok().and_then(|text| yaml::load(&text, path).ok());
-    root.is_some_and(|root| root.get("cloud_provider").is_some())
 }
 
 /// Fails if the file in place of the manifest is a program, because `--path` was left out.
@@ -306,14 +315,18 @@ fn check_no_program(manifest: &Path) -> Result<()> {
     }
     let name = manifest.display();
     Err(Error::invalid(format!("'{name}' is a program, not a manifest"))
-        .with_hint(format!("call it as a CPI: --path {name}")))
+        .with_hint(format!("name it with `--path {}`", shell_word(&name.to_string()))))
 }
 
-/// Returns the error for a call that failed.
-pub(super) fn call_error(method: &str, finished_call: &FinishedCall) -> Error {
+/// Returns the error for a call that failed. `timeout` is the longest time that it could take.
+pub(super) fn call_error(method: &str, finished_call: &FinishedCall, timeout: Duration) -> Error {
     let problem = || finished_call.problems.first().map_or("it gave no usable answer", String::as_str);
     let reason = finished_call.error.as_deref().unwrap_or_else(problem);
-    Error::failure(format!("the CPI's `{method}` failed: {reason}"))
+    let error = Error::failure(format!("the CPI's `{method}` failed: {reason}"));
+    match finished_call.duration >= timeout {
+        true => error.with_hint("wait longer: `monopile SAME-COMMAND --timeout 1h`"),
+        false => error,
+    }
 }
 
 /// Parses JSON from an option, or from the file that it names with `@`.
@@ -330,7 +343,7 @@ fn parse_document(option: &str, text: &str) -> Result<Value> {
     };
     serde_json::from_str(text)
         .map_err(|error| Error::usage(format!("{option} is not JSON")).with_source(json_problem(&error)))
-        .map_err(|error| error.with_hint(format!("{option} takes JSON, or @FILE with a JSON file")))
+        .map_err(|error| error.with_hint(format!("pass JSON, or the name of a JSON file as {option} @FILE")))
 }
 
 /// Parses a JSON object from an option.
@@ -338,7 +351,7 @@ pub(super) fn parse_json_object(option: &str, text: &str) -> Result<Map<String, 
     match parse_document(option, text)? {
         Value::Object(object) => Ok(object),
         _ => Err(Error::usage(format!("{option} is not a JSON object"))
-            .with_hint(format!("for example {option} '{{\"key\": \"value\"}}'"))),
+            .with_hint(format!("write it like this: {option} '{{\"key\": \"value\"}}'"))),
     }
 }
 
@@ -360,8 +373,10 @@ pub(super) fn call_report(finished_call: &FinishedCall) -> String {
     if !finished_call.stderr.trim().is_empty() {
         text += &format!("\nLog:\n{}\n", base::text::clean(finished_call.stderr.trim_end()));
     }
-    for problem in &finished_call.problems {
-        text += &format!("\nProblem: {}\n", base::text::clean(&problem.to_string()));
+    // The error below the report shows the first problem.
+    let is_shown_below = finished_call.error.is_none() && !finished_call.has_succeeded;
+    for problem in finished_call.problems.iter().skip(usize::from(is_shown_below)) {
+        text += &format!("\nProblem: {}\n", base::text::clean(problem));
     }
     text
 }

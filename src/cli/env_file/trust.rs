@@ -16,7 +16,6 @@ use crate::cli::encryption::is_recipient;
 use crate::cli::env_vars;
 use crate::cli::shared_cache::is_public_key;
 use base::files::durable::{create_private_directory, remove_durably, write_atomically};
-use base::files::input::bare_missing_error;
 use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
@@ -36,9 +35,9 @@ pub(super) fn is_trusted(file: &EnvFile) -> bool {
 /// exist, because the programs that the file starts are unknown then.
 pub(super) fn trust(file: &EnvFile) -> Result<()> {
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
-        return Err(bare_missing_error("manifest", manifest)
+        return Err(manifest::bare_missing_manifest_error(manifest)
             .with_note(format!("the env file '{}' names it, and is not trusted", file.path.display()))
-            .with_hint("correct `manifest` in the env file, or create the manifest"));
+            .with_hint(format!("correct `manifest` in '{}', or create the manifest", file.path.display())));
     }
     let marker = trust_marker(file)?;
     let write_error = |error| {
@@ -100,7 +99,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Er
     let problem = describe_problem(file, &file.path.display().to_string());
     // Neither `trust` nor `--env-file` would accept the file.
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
-        let missing_manifest = bare_missing_error("manifest", manifest);
+        let missing_manifest = manifest::bare_missing_manifest_error(manifest);
         return Error::invalid(format!("{problem}, and its {missing_manifest}"))
             .with_hint(format!("correct `manifest` in '{}', or create the manifest", file.path.display()));
     }

@@ -28,7 +28,9 @@ pub(super) fn read(sections: &Sections<'_>, group: &Field<'_>, problems: &mut Pr
             let count = fields.len();
             group.add_problem(
                 problems,
-                format!("must be in one AZ (`azs`), not in {count}, because it is a single VM"),
+                format!(
+                    "must be in one availability zone (`azs`), not in {count}, because it is a single VM"
+                ),
             );
             return None;
         }

@@ -105,8 +105,9 @@ impl Network {
             let zones: Vec<&str> =
                 self.subnets.iter().flat_map(|subnet| &subnet.zones).map(String::as_str).collect();
             let (name, az, zones) = (&self.name, &az.name, zones.join(", "));
-            let problem =
-                format!("names network '{name}', which has no subnet in AZ '{az}', only in {zones}");
+            let problem = format!(
+                "names network '{name}', which has no subnet in availability zone '{az}', only in {zones}"
+            );
             membership.add_problem(problems, problem);
             return None;
         }
@@ -243,7 +244,10 @@ fn read_zones(subnet: &Field<'_>, sections: &Sections<'_>, problems: &mut Proble
         let Some(name) = field.text(problems) else { continue };
         if !az_names.is_empty() && !az_names.contains(&name) {
             let hint = sections.suggest(AZS, &name);
-            field.add_problem(problems, format!("names AZ '{name}', which is not in `azs`{hint}"));
+            field.add_problem(
+                problems,
+                format!("names availability zone '{name}', which is not in `azs`{hint}"),
+            );
         }
         zones.push(name);
     }

@@ -253,7 +253,7 @@ mod tests {
         for (text, expected) in [
             ("ssh_tunnel: 7\n", "m.yml:1:13: `ssh_tunnel` must be a mapping"),
             ("ssh_tunnel: {host: h, user: u}\n", "`ssh_tunnel` needs a `private_key`"),
-            ("ssh_tunnel: {user: u, password: p}\n", "`ssh_tunnel.host` must be provided"),
+            ("ssh_tunnel: {user: u, password: p}\n", "`ssh_tunnel` needs `host: HOST`"),
             (
                 "ssh_tunnel: {host: h, user: u, password: p, port: 0}\n",
                 "`ssh_tunnel.port` must be at least 1",

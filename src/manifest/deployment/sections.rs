@@ -18,7 +18,7 @@ pub(super) struct Section {
     pub(super) entry: &'static str,
 }
 
-pub(super) const AZS: Section = Section { key: "azs", entry: "AZ" };
+pub(super) const AZS: Section = Section { key: "azs", entry: "availability zone" };
 pub(super) const VM_TYPES: Section = Section { key: "vm_types", entry: "VM type" };
 pub(super) const VM_EXTENSIONS: Section = Section { key: "vm_extensions", entry: "VM extension" };
 pub(super) const DISK_TYPES: Section = Section { key: "disk_types", entry: "disk type" };
@@ -100,6 +100,12 @@ impl<'n> Sections<'n> {
         }
         if matching_entry.is_none() {
             let hint = self.suggest(section, &name);
+            if self.config.is_none() && self.names(section.key).is_empty() {
+                problems.add_hint(
+                    "pass the cloud config of the director: `monopile SAME-COMMAND --cloud-config FILE`"
+                        .to_owned(),
+                );
+            }
             let Section { key, entry } = section;
             reference.add_problem(problems, format!("names {entry} '{name}', which is not in `{key}`{hint}"));
         }

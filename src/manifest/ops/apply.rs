@@ -57,7 +57,7 @@ fn descend_creating<'a>(
                     Some(Token::Key { .. }) => Data::Map(Mapping::new()),
                     _ => {
                         return Err(step.unsupported_error(
-                            "it does not exist, and '?' creates nothing in front of an index",
+                            "it does not exist, and '?' cannot create a list item by its index: use '/-'",
                         ));
                     }
                 };
@@ -83,7 +83,9 @@ fn descend_creating<'a>(
             };
             Ok(Target::item(items, position))
         }
-        Token::End => Err(step.unsupported_error("'-' must be the last part of a path")),
+        Token::End => {
+            Err(step.unsupported_error("'-', the place after the last item, must be the last part of a path"))
+        }
     }
 }
 

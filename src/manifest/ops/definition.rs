@@ -54,7 +54,9 @@ impl Ops {
                     root.position.describe(),
                     kind_with_article(&root)
                 ))
-                .with_hint("each operation starts with `- type: replace`, `remove` or `test`"));
+                .with_hint(
+                    "begin each operation with `- type: replace`, `- type: remove` or `- type: test`",
+                ));
             }
         };
         let lines = OnceCell::<Vec<&str>>::new();

@@ -45,9 +45,10 @@ fn item_at<'n>(items: &'n [Node], key: &str) -> Result<&'n Node, String> {
     } else {
         usize::try_from(index).ok()
     };
-    position
-        .and_then(|position| items.get(position))
-        .ok_or_else(|| format!("there is no item {index}: the list has {} items", items.len()))
+    position.and_then(|position| items.get(position)).ok_or_else(|| match items.len() {
+        1 => format!("there is no item {index}: the list has 1 item"),
+        count => format!("there is no item {index}: the list has {count} items"),
+    })
 }
 
 fn list_keys<'n>(entries: impl Iterator<Item = (&'n Node, &'n Node)>) -> String {

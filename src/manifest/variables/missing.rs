@@ -20,6 +20,8 @@ struct MissingVariable {
     positions: Vec<Position>,
     /// The variable whose definition refers to it.
     needed_by: Option<String>,
+    /// True if that definition names it as its CA, and nothing declares it.
+    is_unknown_ca: bool,
 }
 
 /// A reference to a part that the value of its variable lacks.
@@ -48,6 +50,12 @@ impl MissingVariables {
         }
     }
 
+    /// Notes that the definition which refers to this variable names it as its CA, and that nothing declares
+    /// it.
+    pub(super) fn mark_unknown_ca(&mut self, name: &str) {
+        self.variables.entry(name.to_owned()).or_default().is_unknown_ca = true;
+    }
+
     /// Adds a reference to a part that its variable's value lacks. `note` names the variable and its file.
     pub(super) fn add_part(
         &mut self,
@@ -70,6 +78,20 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
+    /// Returns the variables to which the operator can give a value, so that the others get theirs: without
+    /// those that are generated from them, and without unknown CAs.
+    pub(super) fn names_to_give(&self) -> impl Iterator<Item = &str> {
+        self.causes().filter(|(_, entry)| !entry.is_unknown_ca).map(|(name, _)| name)
+    }
+
+    /// Returns the missing variables without those that have no value because of another one.
+    fn causes(&self) -> impl Iterator<Item = (&str, &MissingVariable)> {
+        let dependent_names: BTreeSet<&str> =
+            self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
+        let all = self.variables.iter().map(|(name, entry)| (name.as_str(), entry));
+        all.filter(move |(name, _)| !dependent_names.contains(name))
+    }
+
     /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
     /// missing parts count.
     ///
@@ -79,37 +101,45 @@ impl MissingVariables {
         reports_variables: bool,
         near_name: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Error> {
-        let mut lines = Vec::new();
+        let mut problems: Vec<MissingProblem> = Vec::new();
         if reports_variables {
             // A declared variable has no value if another one that it needs has none: only that one is named.
-            let dependent_names: BTreeSet<&str> =
-                self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
-            for (name, entry) in
-                self.variables.iter().filter(|(name, _)| !dependent_names.contains(name.as_str()))
-            {
+            problems.extend(self.causes().map(|(name, entry)| {
                 let hint = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
-                lines.push(entry.describe(name, &hint.unwrap_or_default()));
+                entry.describe(name, &hint.unwrap_or_default())
+            }));
+        }
+        let variable_count = problems.len();
+        problems.extend(self.parts.iter().map(|MissingPart { reference, position, message, .. }| {
+            let place = position.describe();
+            MissingProblem {
+                headline: format!("{place}: (({reference})): {message}"),
+                line: format!("(({reference})) at {place}: {message}"),
             }
-        }
-        let variable_count = lines.len();
-        for part in &self.parts {
-            let MissingPart { reference, position, message, .. } = part;
-            lines.push(format!("(({reference})) at {}: {message}", position.describe()));
-        }
-        if lines.is_empty() {
-            return None;
-        }
+        }));
         let title = match (variable_count, self.parts.len()) {
-            (1, 0) => "a variable has no value".to_owned(),
             (count, 0) => format!("{count} variables have no value"),
-            (0, 1) => "a reference names a part that its variable does not have".to_owned(),
             (0, count) => format!("{count} references name parts that their variables do not have"),
-            (..) => format!("{} references cannot be resolved", lines.len()),
+            (..) => format!("{} references cannot be resolved", problems.len()),
         };
-        let error = Error::new(ErrorKind::InvalidInput, format!("{title}:\n  {}", lines.join("\n  ")));
+        let message = match problems.as_slice() {
+            [] => return None,
+            [problem] => problem.headline.clone(),
+            problems => {
+                let lines: Vec<&str> = problems.iter().map(|problem| problem.line.as_str()).collect();
+                format!("{title}:\n  {}", lines.join("\n  "))
+            }
+        };
+        let error = Error::new(ErrorKind::InvalidInput, message);
         let notes = self.parts.iter().filter_map(|part| part.note.clone());
         Some(notes.fold(error, Error::with_note))
     }
+}
+
+/// A problem as the only one of an error, and as a line of a list.
+struct MissingProblem {
+    headline: String,
+    line: String,
 }
 
 /// Returns the one of `known_names` that `name` may stand for. One for which `is_used` returns true must
@@ -123,21 +153,37 @@ pub(super) fn near_name<'a>(
 }
 
 impl MissingVariable {
-    fn describe(&self, name: &str, hint: &str) -> String {
-        let mut positions: Vec<String> =
+    fn describe(&self, name: &str, hint: &str) -> MissingProblem {
+        let mut places: Vec<String> =
             self.positions.iter().take(MAX_SHOWN_POSITIONS).map(Position::describe).collect();
         if self.positions.len() > MAX_SHOWN_POSITIONS {
-            positions.push(match self.positions.len() - MAX_SHOWN_POSITIONS {
+            places.push(match self.positions.len() - MAX_SHOWN_POSITIONS {
                 1 => "1 more place".to_owned(),
                 more => format!("{more} more places"),
             });
+        }
+        let (first_place, other_places) = match places.split_first() {
+            Some((first, rest)) => (first.as_str(), rest),
+            None => ("", &[][..]),
+        };
+        if let (true, Some(dependent)) = (self.is_unknown_ca, &self.needed_by) {
+            let text = format!("variable '{dependent}' names the CA '{name}', which does not exist{hint}");
+            let headline = format!("{first_place}: {text}");
+            return MissingProblem { line: headline.clone(), headline };
         }
         let purpose = self
             .needed_by
             .as_ref()
             .map(|dependent| format!(", needed to generate variable '{dependent}'"))
             .unwrap_or_default();
-        format!("(({name})) at {}{purpose}{hint}", positions.join(", "))
+        let more_places = match other_places {
+            [] => String::new(),
+            places => format!(" (also at {})", places.join(", ")),
+        };
+        MissingProblem {
+            headline: format!("{first_place}: (({name})) has no value{more_places}{purpose}{hint}"),
+            line: format!("(({name})) at {}{purpose}{hint}", places.join(", ")),
+        }
     }
 }
 
@@ -168,6 +214,29 @@ mod tests {
             "{error}"
         );
         assert!(missing.error(false, |_| None).is_none());
+        assert_eq!(missing.names_to_give().collect::<Vec<_>>(), ["domain", "internal_ipp"]);
+    }
+
+    #[test]
+    fn single_problem_is_the_message() {
+        let position =
+            |line| Position { source: Some(std::sync::Arc::new("bosh.yml".into())), line, column: 5 };
+        let mut missing = MissingVariables::default();
+        missing.add_variable("ip", &position(3), None);
+        missing.add_variable("ip", &position(9), None);
+        let error = missing.error(true, |_| Some("ips")).unwrap().to_string();
+        assert_eq!(error, "bosh.yml:3:5: ((ip)) has no value (also at bosh.yml:9:5); did you mean 'ips'?");
+        let mut missing = MissingVariables::default();
+        missing.add_variable("tls", &position(2), None);
+        missing.add_variable("defalt_ca", &position(4), Some("tls"));
+        missing.mark_unknown_ca("defalt_ca");
+        let error = missing.error(true, |_| None).unwrap().to_string();
+        assert_eq!(error, "bosh.yml:4:5: variable 'tls' names the CA 'defalt_ca', which does not exist");
+        assert_eq!(missing.names_to_give().count(), 0);
+        let mut missing = MissingVariables::default();
+        missing.add_part("tls.cert", &position(2), "there is no key 'cert'".to_owned(), None);
+        let error = missing.error(true, |_| None).unwrap().to_string();
+        assert_eq!(error, "bosh.yml:2:5: ((tls.cert)): there is no key 'cert'");
     }
 
     #[test]

@@ -263,7 +263,12 @@ impl<'a> Resolver<'a> {
                     Some(value) => {
                         Some(Authority::from_value(ca, &value).map_err(|error| self.with_origin(ca, error))?)
                     }
-                    None => return Ok(None),
+                    None => {
+                        if self.definitions.get(ca).is_none() {
+                            self.missing_variables.mark_unknown_ca(ca);
+                        }
+                        return Ok(None);
+                    }
                 }
             }
         };
@@ -474,6 +479,11 @@ impl<'a> Resolver<'a> {
     /// Returns the variables without a value.
     pub fn missing_names(&self) -> Vec<&str> {
         self.missing_variables.names().collect()
+    }
+
+    /// Returns the variables without a value to which the operator can give one.
+    pub fn names_to_give(&self) -> Vec<&str> {
+        self.missing_variables.names_to_give().collect()
     }
 
     /// Takes the notes for the operator.

@@ -297,10 +297,10 @@ fn read_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(Str
             ));
             Err(match is_ops_file(&root) {
                 true => error.with_hint(format!(
-                    "it is an ops file: pass it with `-o {}`",
+                    "pass it as an ops file: `-o {}`",
                     shell_word(&path.to_string_lossy())
                 )),
-                false => error,
+                false => error.with_hint("write one variable a line: `NAME: VALUE`"),
             })
         }
     }
@@ -348,7 +348,7 @@ fn read_environment(
 ) -> Result<()> {
     if prefix.is_empty() {
         return Err(Error::usage("--vars-env needs a prefix")
-            .with_hint("for example, --vars-env MY sets the variable `name` from MY_name"));
+            .with_hint("write one: --vars-env MY sets the variable `name` from MY_name"));
     }
     for (variable, text) in env_vars {
         let Some(name) = variable.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_')) else {

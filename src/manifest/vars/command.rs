@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
 use crate::ops::PathError;
+use crate::shape::option_of_file;
 use crate::vars_store::previous;
 use crate::vars_store::store::{DEFAULT_SUFFIX, VarsStore, command_line, default_store_path};
 use crate::{Inputs, load, ops};
@@ -17,11 +18,16 @@ use base::encoding::rfc3339;
 use base::encryption::Encryption;
 use base::events::Reporter;
 use base::files::directory::parent;
-use base::files::input;
+use base::files::input::{self, FileKind};
+use base::text::and_list;
 use base::{Error, Result};
+use yaml::Node;
 
 /// The maximum number of variables for which `vars check` shows the command that renews them.
 const MAX_ROTATE_HINTS: usize = 3;
+
+/// The maximum number of vars stores that a hint names.
+const MAX_SHOWN_STORES: usize = 5;
 
 /// The maximum number of files among which a vars store is looked for.
 const MAX_ENTRIES: usize = 1000;
@@ -99,7 +105,12 @@ pub fn list(path: &Path, encryption: &Encryption, reporter: &Reporter) -> Result
 fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<VarsStore> {
     let store = VarsStore::open(path, encryption)?;
     if !store.exists() {
-        return Err(input::bare_missing_error("vars store", path).with_hint(missing_hint(path, command)));
+        return Err(input::bare_missing_error(
+            "vars store",
+            path,
+            FileKind { may_be: is_vars_file, is_surely: is_vars_file },
+        )
+        .with_hint(missing_hint(path, command)));
     }
     store.check_is_vars_store("").map_err(|error| error.with_hint(store_hint(path, command)))?;
     Ok(store)
@@ -118,16 +129,30 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
     }
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let stores: Vec<String> = names.filter(|name| name.ends_with(DEFAULT_SUFFIX)).collect();
+    let mut stores: Vec<String> = names.filter(|name| name.ends_with(DEFAULT_SUFFIX)).collect();
+    stores.sort();
+    stores.truncate(MAX_SHOWN_STORES);
     match stores.as_slice() {
         [store] => {
             let suggested_command = command_line(command, &path.with_file_name(store), word);
             format!("a vars store is in the same directory: `{suggested_command}`")
         }
-        _ => "without --vars-store, create-env keeps the variables of NAME.yml in NAME-vars.yml beside the \
-              state"
-            .to_owned(),
+        [] => {
+            "name the vars store: by default, that of bosh.yml is bosh-vars.yml beside the state".to_owned()
+        }
+        stores => {
+            format!("name one of the vars stores in the same directory: {}", and_list(&in_quotes(stores)))
+        }
     }
+}
+
+fn in_quotes(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("'{name}'")).collect()
+}
+
+/// Returns true for a file with variables.
+fn is_vars_file(path: &Path) -> bool {
+    option_of_file(path) == Some("--vars-file")
 }
 
 /// Returns the hint for a manifest or state in place of a vars store: the command with the vars store beside
@@ -135,8 +160,7 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
     let store = default_store_path(manifest);
     if !store.exists() {
-        return "name the vars store, such as creds.yml; `-m MANIFEST` adds the declarations of a manifest"
-            .to_owned();
+        return "name its vars store: with --vars-store, that of create-env, such as creds.yml".to_owned();
     }
     format!("its vars store is beside it: `{}`", command_line(command, &store, word))
 }
@@ -158,15 +182,12 @@ pub fn run(
                 if store.get(op_path).is_none() {
                     rotate::stored_value(&store, variable)?;
                 }
-                return Err(Error::usage(format!("OP-PATH '{op_path}' is not a path"))
-                    .with_source(ops::ParseError::NoSlash)
-                    .with_hint(format!("`{}`", command_line("get", path, &op_path_of(&store, op_path)))));
+                let corrected_path = op_path_of(&store, op_path);
+                find_value(&store, &corrected_path)?;
+                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'"))
+                    .with_hint(format!("write `{}`", command_line("get", path, &corrected_path))));
             }
-            let root = store.root();
-            // The hint is about operations, which may create what does not exist.
-            let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)
-                .map_err(|error| PathError { hint: None, ..error })?;
-            Ok(load::format_value(&value))
+            find_value(&store, op_path).map(|value| load::format_value(&value))
         }
         VarsRequest::Check { manifests, min_validity } => {
             check(&mut store, manifests, *min_validity, now, reporter)
@@ -179,13 +200,22 @@ pub fn run(
         VarsRequest::Finish { name } => {
             let rotation = rotate::finish(&mut store, name)?;
             Ok(format!(
-                "The old certificate of {} is removed from '{}'. Run create-env, so that the environment \
-                 does not trust it any more.\n",
+                "The old certificate of {} is removed from '{}'.\nTo deploy that, so that the environment \
+                 does not trust it any more: `monopile create-env MANIFEST`\n",
                 rotation.authorities.join(", "),
                 path.display()
             ))
         }
     }
+}
+
+/// Returns the value at a path.
+fn find_value(store: &VarsStore, op_path: &str) -> Result<Node> {
+    let root = store.root();
+    // The hint is about operations, which may create what does not exist.
+    let value = ops::find(&root, &load::parse_path("OP-PATH", op_path)?)
+        .map_err(|error| PathError { hint: None, ..error })?;
+    Ok(value.into_owned())
 }
 
 /// Checks the values of the store. Findings are an error with the command that renews them.
@@ -237,14 +267,14 @@ fn check(
 }
 
 fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
-    let (values, old, new) = match rotation.renewed_names.len() {
-        1 => ("New value", "The old one is", "the new one"),
-        _ => ("New values", "The old ones are", "the new ones"),
+    let (new_values, old_values, pronoun) = match rotation.renewed_names.len() {
+        1 => ("New value", "The old value is", "it"),
+        _ => ("New values", "The old values are", "them"),
     };
     let mut text = format!(
-        "{values} in '{}': {}\nTo see whether {new} will replace the VM: `monopile plan MANIFEST`\nTo deploy \
-         {new}: `monopile create-env MANIFEST`\n{old} kept under '{}' until then, so that the agent of the \
-         VM can be reached.\n",
+        "{new_values} in '{}': {}\nTo see whether deploying {pronoun} replaces the VM: `monopile plan \
+         MANIFEST`\nTo deploy {pronoun}: `monopile create-env MANIFEST`\n{old_values} kept under '{}' until \
+         then, so that the agent of the VM can be reached.\n",
         path.display(),
         rotation.renewed_names.join(", "),
         previous::KEY,
@@ -252,10 +282,11 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
     if let Some(first) = rotation.authorities.first() {
         let _ = write!(
             text,
-            "The old certificate of {} is still trusted. Deploy everything that uses it, then run\n  \
-             `monopile vars rotate {} {first} --finish`\nand deploy again.\n",
-            rotation.authorities.join(", "),
-            path.display(),
+            "The old certificate of {authorities} is still trusted. Deploy each environment whose manifest \
+             uses {authorities}. Then stop trusting the old certificate, and deploy again:\n  `{} \
+             --finish`\n",
+            command_line("rotate", path, first),
+            authorities = rotation.authorities.join(", "),
         );
     }
     text

@@ -144,9 +144,10 @@ impl Rotation<'_> {
         if let ValueKind::Certificate(certificates) = &kind
             && old_generations(certificates).next().is_some()
         {
-            let problem = format!("a rotation of '{name}' is not finished yet");
-            check_deployed(store, name).context(|| problem.clone())?;
-            return Err(Error::invalid(problem).with_hint(finish_hint(store, name)));
+            check_deployed(store, name)?;
+            return Err(Error::invalid(format!("the last rotation of '{name}' is not finished yet"))
+                .with_note("nothing was changed")
+                .with_hint(finish_hint(store, name)));
         }
         let old_certificate = kind.certificate();
         let (spec, authority) = self
@@ -259,14 +260,14 @@ fn drop_old(store: &mut VarsStore, name: &str) -> Result<RotationResult> {
         let signed_variables: Vec<String> =
             old_certificates.iter().flat_map(|certificate| signed_by(store, certificate, &name)).collect();
         if !signed_variables.is_empty() {
+            let rotate_hint = |variable: &String| {
+                format!("rotate '{variable}' first: `{}`", rotate_command(store, variable))
+            };
             return Err(Error::invalid(format!(
                 "the old certificate of '{name}' is still needed: it signed {}",
                 signed_variables.join(", ")
             ))
-            .with_hint(format!(
-                "rotate them first: `{}`",
-                rotate_command(store, signed_variables.first().unwrap_or(&name))
-            )));
+            .with_hints(signed_variables.iter().map(rotate_hint)));
         }
         let names: Vec<String> = store.names().map(str::to_owned).collect();
         for holder in names {
@@ -300,13 +301,17 @@ fn check_deployed(store: &VarsStore, name: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the rotation of '{name}' is not deployed yet: '{}' still has its old value under `{}`",
+        "the last rotation of '{name}' is not deployed yet: '{}' still has its old value under `{}`",
         store.path().display(),
         previous::KEY
     ))
     .with_note("nothing was changed")
-    .with_hint(format!("deploy it first: `{}`, which removes the old value", deploy_command(store)))
-    .with_hint(format!("if another program deployed it, remove `{}` from the vars store", previous::KEY)))
+    .with_hint(format!("deploy it first, which removes the old value: `{}`", deploy_command(store)))
+    .with_hint(format!(
+        "if another program deployed it, remove `{}` from '{}'",
+        previous::KEY,
+        store.path().display()
+    )))
 }
 
 /// Returns true if the store has a value of the variable that a rotation replaced.
@@ -366,7 +371,7 @@ fn hints_for_missing(store: &Path, declarations: &Declarations, names: &[&str]) 
     }
     if !other_names.is_empty() {
         let names = comma_list(&other_names);
-        hints.push(format!("give a value to {names} with --var NAME=VALUE, --vars-file or --vars-exec"));
+        hints.push(format!("give values to {names}: `monopile SAME-COMMAND --vars-file FILE`"));
     }
     hints
 }

@@ -230,7 +230,7 @@ fn parse_extended_key_usage(value: Option<&Node>) -> Result<Vec<String>> {
                 "{}: there is no extended key usage '{name}'",
                 item.position.describe()
             ))
-            .with_hint(format!("the extended key usages are {}", usage_names.join(", "))))
+            .with_hint(format!("write one of the extended key usages {}", usage_names.join(", "))))
         })
         .collect()
 }
@@ -249,7 +249,7 @@ fn parse_key_usage(value: Option<&Node>) -> Result<Option<u16>> {
                     "{}: there is no key usage '{name}'",
                     item.position.describe()
                 ))
-                .with_hint(format!("the key usages are {}", KEY_USAGES.join(", "))));
+                .with_hint(format!("write one of the key usages {}", KEY_USAGES.join(", "))));
             }
         }
     }

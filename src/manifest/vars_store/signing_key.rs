@@ -50,8 +50,8 @@ impl SigningKey {
             .ok_or_else(|| Error::invalid("there is no private key in PEM form"))?;
         Self::from_der(block.contents()).ok_or_else(|| {
             Error::invalid(format!("the private key ('{}') cannot be used", block.tag())).with_hint(
-                "keys may be RSA of 2048 bits and more, EC on P-256, P-384 or P-521, or Ed25519, in PKCS#1, \
-                 PKCS#8 or SEC 1 form",
+                "use a key that is RSA of 2048 bits and more, EC on P-256, P-384 or P-521, or Ed25519, in \
+                 PKCS#1, PKCS#8 or SEC 1 form",
             )
         })
     }

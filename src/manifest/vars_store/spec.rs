@@ -57,7 +57,7 @@ impl GeneratorSpec {
                 "there is no variable type '{other}'{}",
                 did_you_mean(other, TYPES)
             ))
-            .with_hint(format!("the types are {}", TYPES.join(", ")))),
+            .with_hint(format!("write one of the types {}", TYPES.join(", ")))),
         }
     }
 

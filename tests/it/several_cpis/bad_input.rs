@@ -31,7 +31,7 @@ fn rejects_invalid_configs() {
         &clouds,
         "z-eats",
         3,
-        &["names AZ 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
+        &["names availability zone 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
     );
     for (original, replacement, expected) in [
         ("name: east", "name: eats", "zone 'z-east' uses CPI 'eats', which the CPI config does not have"),
@@ -46,7 +46,7 @@ fn rejects_invalid_configs() {
         ("name: east,", "name: east, migrated_from: [{name: east}],", "but that is this CPI itself"),
         ("name: east,", "name: east, migrated_from: [{name: west}],", "but the CPI config still defines it"),
         ("key: s3cret", "key: ((nowhere))s3cret", "nowhere"),
-        ("cpis:", "cpi:", "`cpis` must be provided"),
+        ("cpis:", "cpi:", "the CPI config needs `cpis`, a list of CPIs"),
     ] {
         // The zone names an existing CPI, so the first case renames that CPI in the config.
         clouds.hello.world.write("cpis.yml", good.replacen(original, replacement, 1));
@@ -87,13 +87,13 @@ fn rejects_a_zone_without_its_config() {
         "two.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-east, z-west]}\n",
     );
-    assert_both_refuse(&clouds, "z-east", 3, &["must be in one AZ (`azs`), not in 2"]);
+    assert_both_refuse(&clouds, "z-east", 3, &["must be in one availability zone (`azs`), not in 2"]);
     clouds.hello.add_ops(
         "same.yml",
         "- {type: replace, path: /instance_groups/name=hello/azs, value: [z-west]}\n\
          - {type: replace, path: /azs/-, value: {name: z-west}}\n",
     );
-    assert_both_refuse(&clouds, "z-east", 3, &["defines AZ 'z-west' a second time"]);
+    assert_both_refuse(&clouds, "z-east", 3, &["defines availability zone 'z-west' a second time"]);
 }
 
 #[test]

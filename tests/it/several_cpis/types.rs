@@ -109,7 +109,8 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
     let run = clouds.create("z-default", &[]).exits_with(3);
     assert_output_contains(
         &run,
-        "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in AZ 'z-default'",
+        "`cloud_provider.cpi` is `none`, so the instance group needs a `cpi` in availability zone \
+         'z-default'",
     );
     let vm_properties = |cloud: &str| {
         let vms = clouds.resources(cloud, "vms");
