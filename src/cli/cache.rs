@@ -109,6 +109,16 @@ struct SideArgs {
 impl CacheArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let open_storage = || shared_cache::open_storage(&session.globals, &session.redactor);
+        use CacheCommand::{List, Prune, Verify};
+        if let List { side } | Prune { side, .. } | Verify { side } = &self.command
+            && !side.is_shared
+            && session.has_option("--cache")
+        {
+            session.reporter.warn(
+                "--cache has no effect: this is the cache of this machine; for the shared one: `monopile \
+                 SAME-COMMAND --shared`",
+            );
+        }
         let prints_json = session.globals.prints_json();
         match self.command {
             CacheCommand::List { side } if side.is_shared => {
@@ -145,7 +155,9 @@ impl CacheArgs {
                     false => {
                         let directory = session.cache_dir()?;
                         if !directory.exists() {
-                            session.reporter.note(format!("there is no cache '{}'", directory.display()));
+                            session
+                                .reporter
+                                .note(format!("the cache '{}' does not exist", directory.display()));
                         }
                         engine::cpi::install::verify_cache(&directory)?
                     }
@@ -158,13 +170,19 @@ impl CacheArgs {
                     0 => Ok(output),
                     count => Ok(output.with_problem(
                         Error::failure(format!(
-                            "{count} of {} entries of the cache cannot be used",
-                            verification.entries
+                            "{count} of {} of the cache cannot be used",
+                            entries_text(verification.entries)
                         ))
-                        .with_hint(
-                            "a run replaces the entries that it needs; those of a shared cache only with \
-                             --cache-write",
-                        ),
+                        .with_hint(match side.is_shared {
+                            true => {
+                                "to replace those that a run needs: `monopile create-env MANIFEST \
+                                     --cache-write`"
+                            }
+                            false => {
+                                "to remove all entries, which the next run makes again: `monopile \
+                                      cache prune --all`"
+                            }
+                        }),
                     )),
                 }
             }
@@ -223,19 +241,22 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     }
     let output = match (session.globals.prints_json(), count) {
         (true, _) => CommandResult::json(&verification)?,
-        (false, 0) => text_output(format!("{} entries imported\n", verification.entries)),
+        (false, 0) => text_output(format!("{} imported\n", entries_text(verification.entries))),
         (false, _) => text_output(verification_text(&verification, &session.layout())),
     };
     let problem = || {
         Error::failure(format!(
-            "{count} of {} entries of '{}' cannot be used",
-            verification.entries,
+            "{count} of {} of '{}' cannot be used",
+            entries_text(verification.entries),
             file.display()
         ))
         .with_hint(
             "for packages, trust the key that signed them: `monopile SAME-COMMAND --cache-trust KEY.pub`",
         )
-        .with_hint("for damaged entries, copy the file again, or make a new one with `monopile cache export`")
+        .with_hint(
+            "for damaged entries, copy the file again, or make a new one: `monopile cache export MANIFEST \
+             FILE`",
+        )
     };
     Ok(if count == 0 { output } else { output.with_problem(problem()) })
 }
@@ -268,7 +289,16 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
         return table;
     }
     let count = sizes.len();
-    format!("{table}\n{count} entries, {}\n", base::text::bytes(sizes.sum()))
+    format!("{table}\n{}, {}\n", entries_text(count), base::text::bytes(sizes.sum()))
+}
+
+fn entries_text(count: usize) -> String {
+    count_text(count, "entry", "entries")
+}
+
+/// Formats a number with its noun.
+fn count_text(count: usize, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }
 
 fn removal_text(removal: PruneReport) -> String {
@@ -282,7 +312,9 @@ fn removal_text(removal: PruneReport) -> String {
 
 fn content_text(content: BundleContent) -> String {
     let BundleContent { downloads, packages, bytes } = content;
-    format!("{downloads} downloads and {packages} compiled packages exported, {}\n", base::text::bytes(bytes))
+    let downloads = count_text(downloads, "download", "downloads");
+    let packages = count_text(packages, "compiled package", "compiled packages");
+    format!("{downloads} and {packages} exported, {}\n", base::text::bytes(bytes))
 }
 
 fn verification_text(verification: &VerifyReport, layout: &Layout) -> String {
@@ -291,7 +323,7 @@ fn verification_text(verification: &VerifyReport, layout: &Layout) -> String {
         table.row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);
     }
     match verification.damaged_entries.is_empty() {
-        true => format!("{} entries verified\n", verification.entries),
+        true => format!("{} verified\n", entries_text(verification.entries)),
         false => table.print(layout),
     }
 }

@@ -46,13 +46,14 @@ impl CreateEnvArgs {
         let (request, prepared_run) = self.deploy.prepare(session)?;
         let result = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);
         // The first step of a saved plan makes it outdated.
+        const OUTDATED_NOTE: &str = "the saved plan is outdated";
         let is_used_up = plan.is_some() && session.has_started_a_step();
         result.map(CommandResult::Summary).map_err(|error| match error.kind() {
             _ if !is_used_up => error,
             ErrorKind::Interrupted(_) => {
-                error.with_hint("run the same command without --plan to continue: the saved plan is outdated")
+                error.with_note(OUTDATED_NOTE).with_hint("run the same command without --plan to continue")
             }
-            _ => error.with_hint("the saved plan is outdated now: run the next command without --plan"),
+            _ => error.with_note(OUTDATED_NOTE).with_hint("run the next command without --plan"),
         })
     }
 }

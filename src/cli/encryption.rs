@@ -39,7 +39,12 @@ pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) ->
         }
         Ok((
             path.display().to_string(),
-            read(path, "an identity (--identity)", "(--identity, MONOPILE_IDENTITY) does not exist")?,
+            read(
+                path,
+                "an identity (--identity)",
+                "(--identity, MONOPILE_IDENTITY) does not exist",
+                "name the file with the private key (AGE-SECRET-KEY-…) of a recipient",
+            )?,
         ))
     });
     let encryption = Encryption::new(recipients, identities.collect::<Result<_>>()?)?;
@@ -75,6 +80,7 @@ fn read_recipients(path: &Path) -> Result<Vec<String>> {
         path,
         "recipients (--encrypt-to)",
         "(--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
+        "make a key, whose recipient this prints: `age-keygen -o key.txt`",
     )?;
     let mut recipients = Vec::new();
     for (number, line) in key_lines(&text) {
@@ -84,21 +90,17 @@ fn read_recipients(path: &Path) -> Result<Vec<String>> {
     }
     if recipients.is_empty() {
         return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))
-            .with_hint("write one age recipient per line, for example with `age-keygen -y key.txt`"));
+            .with_hint("write one age recipient per line; that of a key: `age-keygen -y key.txt`"));
     }
     Ok(recipients)
 }
 
-/// Reads a file of keys. `missing` ends the error if there is none.
-pub(super) fn read(path: &Path, content: &str, missing: &str) -> Result<String> {
+/// Reads a file of keys. If there is none, `missing` ends the error, and `hint` is its hint.
+pub(super) fn read(path: &Path, content: &str, missing: &str, hint: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            let error = Error::invalid(format!("'{}' {missing}", path.display()));
-            return match path.is_relative() {
-                true => error.with_hint("a relative path begins at the working directory"),
-                false => error,
-            };
+            return Error::invalid(format!("'{}' {missing}", path.display())).with_hint(hint);
         }
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })

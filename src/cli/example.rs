@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::finish::CommandResult;
 use super::table::Table;
 use super::{paths, session::Session};
+use base::text::shell_word;
 use base::{Error, Result};
 
 #[derive(Debug, Clone, Args)]
@@ -151,17 +152,16 @@ impl ExampleArgs {
         let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
         let Some(example) = find(&name) else {
             return Err(Error::invalid(format!("unknown example '{name}'"))
-                .with_hint("`monopile example` lists all examples"));
+                .with_hint("list the examples: `monopile example`"));
         };
         for example in example.uses.and_then(find).into_iter().chain([example]) {
             write(example, &directory.join(example.name), &name)?;
         }
-        let in_directory = if self.directory == Path::new(".") {
-            String::new()
-        } else {
-            format!(" in '{}'", directory.display())
+        let first_step = match self.directory == Path::new(".") {
+            true => String::new(),
+            false => format!("`cd {}`, then ", shell_word(&self.directory.to_string_lossy())),
         };
-        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext{in_directory}: {}", example.next)))
+        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext: {first_step}{}", example.next)))
     }
 }
 
@@ -202,7 +202,7 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
                     format!("it was not overwritten; '{requested_name}' uses the example '{}'", example.name)
                 }
             };
-            return Err(Error::invalid(format!("'{}' exists with other content", path.display()))
+            return Err(Error::invalid(format!("'{}' already exists, with other content", path.display()))
                 .with_note(note)
                 .with_hint(format!(
                     "write the example into another directory: `monopile example {requested_name} DIR`"

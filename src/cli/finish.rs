@@ -163,9 +163,13 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     let text = plain_numbers(&base::text::clean(&styled_text.to_string())).replace("\n  tip: ", "\n  hint: ");
     let text = replace_help_line(&text, command);
     if is_json {
-        let mut paragraphs = text.trim().splitn(2, "\n\n").map(str::to_owned);
-        let message = paragraphs.next().unwrap_or_default();
-        let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+        let message = text.trim().split("\n\n").next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message).to_owned();
+        let hints = text.lines().filter_map(|line| line.strip_prefix("  hint: "));
+        let mut hints: Vec<String> = hints.map(str::to_owned).collect();
+        if hints.is_empty() {
+            hints.push(format!("to see the usage: `{command} -h`"));
+        }
         let sink: Arc<dyn base::events::Sink> = ui::create_renderer(
             ui::Options {
                 format: ui::Format::Json,
@@ -185,7 +189,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
             elapsed: Duration::ZERO,
             errors: vec![message],
             notes: Vec::new(),
-            hints: paragraphs.map(|hint| hint.replace("  hint: ", "")).collect(),
+            hints,
             exit_code,
             timings: None,
             log: None,
@@ -244,8 +248,8 @@ pub(super) fn output_error(error: std::io::Error) -> base::Error {
     match is_full {
         // The shell has chosen the file.
         true => error.with_hint(
-            "the file that standard output goes to is on a full file system: free space there, or redirect \
-             the output to another file",
+            "free space on the file system of the file that standard output goes to, or redirect the output \
+             to another file",
         ),
         false => error,
     }

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{FalseyValueParser, PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{
+    FalseyValueParser, NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser as _,
+};
 use clap::{Arg, ArgAction, Args, ValueEnum, ValueHint};
 
 use super::choices::number;
@@ -103,7 +105,8 @@ pub(super) struct Globals {
     /// Redact variables and properties of this name (repeatable)
     ///
     /// Redacts their values in output, logs and history.
-    #[arg(long, global = true, hide_short_help = true, value_name = "NAME", value_hint = ValueHint::Other)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME", value_hint = ValueHint::Other,
+          value_parser = NonEmptyStringValueParser::new())]
     pub redact: Vec<String>,
 
     /// Print the logs of CPI and scripts (repeatable)

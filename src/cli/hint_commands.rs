@@ -92,25 +92,14 @@ impl EnvironmentWords {
 
     /// Keeps the whole command line, which begins with the program's name, for hints that repeat it.
     pub(super) fn with_command_line(mut self, args: &[OsString]) -> Self {
-        let mut words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        for index in 1..words.len() {
-            let word = words[index].clone();
-            let option = words[index - 1].as_str();
-            words[index] = match word.split_once('=') {
-                _ if option == "--var" || end_of_short_var(option) == Some(option.len()) => {
-                    without_secrets("vars", word)
-                }
-                _ if option == "--vars-exec" => PLACEHOLDER.to_owned(),
-                Some(("--vars-exec", _)) => format!("--vars-exec={PLACEHOLDER}"),
-                Some(("--var", value)) => format!("--var={}", without_secrets("vars", value.to_owned())),
-                _ => match end_of_short_var(&word).filter(|end| *end < word.len()) {
-                    Some(end) => word[..end].to_owned() + &without_secrets("vars", word[end..].to_owned()),
-                    None => word,
-                },
-            };
-        }
-        self.command_line = words.into_iter().skip(1).collect();
+        self.command_line = shown_words(args);
         self
+    }
+
+    /// Returns true if the command line has this long option.
+    pub(super) fn has_option(&self, option: &str) -> bool {
+        let words = self.command_line.iter().take_while(|word| *word != "--");
+        words.map(|word| word.split('=').next().unwrap_or_default()).any(|name| name == option)
     }
 
     /// Returns the manifest on the command line.
@@ -249,6 +238,28 @@ impl EnvironmentWords {
         let command = words.join(" ").replace(" ,", ",");
         Some(format!("{command}{extra_options}{}", &text[command_end..]))
     }
+}
+
+/// Returns the words after the program's name as hints show them, without secrets.
+pub(super) fn shown_words(args: &[OsString]) -> Vec<String> {
+    let mut words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    for index in 1..words.len() {
+        let word = words[index].clone();
+        let option = words[index - 1].as_str();
+        words[index] = match word.split_once('=') {
+            _ if option == "--var" || end_of_short_var(option) == Some(option.len()) => {
+                without_secrets("vars", word)
+            }
+            _ if option == "--vars-exec" => PLACEHOLDER.to_owned(),
+            Some(("--vars-exec", _)) => format!("--vars-exec={PLACEHOLDER}"),
+            Some(("--var", value)) => format!("--var={}", without_secrets("vars", value.to_owned())),
+            _ => match end_of_short_var(&word).filter(|end| *end < word.len()) {
+                Some(end) => word[..end].to_owned() + &without_secrets("vars", word[end..].to_owned()),
+                None => word,
+            },
+        };
+    }
+    words.into_iter().skip(1).collect()
 }
 
 /// Returns the end of the short form of `--var` in a word of short options, such as `-v` and `-nv`.

@@ -160,9 +160,9 @@ pub(super) fn outcome_label(recorded_run: &RecordedRun) -> String {
     match recorded_run.outcome {
         RunOutcome::Running => "running".to_owned(),
         RunOutcome::Succeeded => "ok".to_owned(),
-        RunOutcome::Failed => format!("failed ({code})"),
+        RunOutcome::Failed => format!("failed, exit code {code}"),
         RunOutcome::Declined => "declined".to_owned(),
-        RunOutcome::Interrupted => format!("interrupted ({code})"),
+        RunOutcome::Interrupted => format!("interrupted, exit code {code}"),
         RunOutcome::Killed => "killed".to_owned(),
     }
 }

@@ -148,7 +148,7 @@ fn run(command: InternalCommand) -> Result<u8> {
                 std::io::stderr(),
             ),
             None => Err(Error::usage(format!("unknown built-in CPI '{name}'"))
-                .with_hint(format!("the built-in CPIs are: {}", BuiltinCpi::names(", ")))),
+                .with_hint(format!("name one of the built-in CPIs: {}", BuiltinCpi::names(", ")))),
         },
         InternalCommand::SshProxy { proxy, host, port } => {
             let url = std::fs::read_to_string(&proxy)

@@ -151,7 +151,7 @@ impl LogsArgs {
             self.job.iter().find(|job| job.is_empty() || job.contains(['/', '*', '?', '[', '{']))
         {
             return Err(Error::usage(format!("'{bad_name}' (--job) is not the name of a job"))
-                .with_hint("--filter GLOB selects files by name"));
+                .with_hint("to select files by name: --filter GLOB"));
         }
         Ok(self.job.clone())
     }
@@ -161,7 +161,7 @@ impl LogsArgs {
         for glob in &self.filter {
             Glob::new(glob).map_err(|error| {
                 Error::usage(format!("--filter '{glob}' is not a glob: {}", error.kind()))
-                    .with_hint("for example: --filter 'hello/*.log'")
+                    .with_hint("write it like this: --filter 'hello/*.log'")
             })?;
         }
         Ok(self.filter.clone())
@@ -175,8 +175,8 @@ impl LogsArgs {
             check_directory(parent(path), "--out")?;
             let path = absolute(path)?;
             if path.symlink_metadata().is_ok() {
-                return Err(Error::invalid(format!("'{}' (--out) exists already", path.display()))
-                    .with_hint("choose another file, or use --dir to have one named"));
+                return Err(Error::invalid(format!("'{}' (--out) already exists", path.display()))
+                    .with_hint("name another file with --out, or a directory for a new file with --dir"));
             }
             return Ok(Some(path));
         }

@@ -98,6 +98,7 @@ use grammar::LazyArgs;
 use hint_commands::EnvironmentWords;
 use resources::ListView;
 use session::{OutputMode, Session};
+use suggestions::RefusedCommandLine;
 
 pub use agent_args::AgentArgs;
 pub use config_args::ConfigArgs;
@@ -636,13 +637,11 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         CommandLine::Refused(error) => {
+            let grammar = suggestions::with_usage(grammar);
             let (name, command) = help::named_command(&grammar, &args);
-            let error = suggestions::replace_suggestions(
-                bosh_only_commands::explain_bosh_only_command(error),
-                command,
-            );
-            let grammar = suggestions::with_usage(grammar.clone());
-            let error = suggestions::show_usage(error, help::named_command(&grammar, &args).1);
+            let line = RefusedCommandLine { args: &args, name: &name, command };
+            let error = bosh_only_commands::explain_bosh_only_command(error);
+            let error = suggestions::explain(error, &line);
             let is_json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::print_clap_error(&error, &name, is_json);
         }
@@ -660,7 +659,15 @@ fn run() -> ExitCode {
     let result = misread_error.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
         let path = name.split_once(' ').map_or("", |(_, path)| path);
-        encryption::load_keys(&cli.globals, |option| scope::has_effect(option, command, path))?;
+        let has_option = |option: &str| session.has_option(option);
+        for warning in scope::warnings_of_options(command, path, has_option) {
+            session.reporter.warn(warning);
+        }
+        // A command that only reads accepts the options of create-env, and refuses the same mistakes.
+        let must_be_valid = |option: &str| option == "encrypt_to" && has_option("--encrypt-to");
+        encryption::load_keys(&cli.globals, |option| {
+            scope::has_effect(option, command, path) || must_be_valid(option)
+        })?;
         encryption::current().secrets().for_each(|secret| session.redactor.add(secret));
         cli.command.run(&session)
     });

@@ -86,7 +86,7 @@ fn check_out(path: &Path) -> Result<()> {
     }
     Err(Error::invalid(format!("'{}' exists, and is not a saved plan", path.display()))
         .with_note("it was not overwritten")
-        .with_hint("name another file with --out"))
+        .with_hint("name another file: `monopile SAME-COMMAND --out hello.plan`"))
 }
 
 /// Makes the plan without changing anything.

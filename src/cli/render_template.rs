@@ -53,7 +53,7 @@ impl RenderTemplateArgs {
         let json = serde_json::from_str(&text).map_err(|error| {
             let path = self.context.display();
             Error::invalid(format!("'{path}' (--context) is not valid JSON: {}", json_problem(&error)))
-                .with_hint("for its keys, see `monopile render-template --help`")
+                .with_hint("see its keys: `monopile render-template --help`")
         })?;
         templates::check_context(&text).map_err(|error| error.context(message.clone()))?;
         let context = templates::context(&json).map_err(|error| error.context(message))?;

@@ -177,6 +177,23 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
     entry.is_none_or(|(_, commands)| commands.contains_any(command, path))
 }
 
+/// The options of which a run warns if the command line has one without effect, by the ids of their
+/// arguments. The operator may rely on them. Scripts pass the other options to every command.
+const OPTIONS_WITH_WARNING: [&str; 6] =
+    ["cache", "cache_dir", "cache_sign", "cache_trust", "cache_write", "identity"];
+
+/// Returns a warning for each option of [`OPTIONS_WITH_WARNING`] that the command line has without effect on
+/// the command. `has_option` tells whether the command line has a long option.
+pub(super) fn warnings_of_options(
+    command: &Command,
+    path: &str,
+    has_option: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let options = OPTIONS_WITH_WARNING.into_iter().map(|id| (id, format!("--{}", id.replace('_', "-"))));
+    let unused_options = options.filter(|(id, option)| has_option(option) && !has_effect(id, command, path));
+    unused_options.map(|(_, option)| format!("{option} has no effect on `{path}`")).collect()
+}
+
 /// Returns the commands at the ends of the grammar, with their paths.
 pub(super) fn command_leaves(grammar: &Command) -> Vec<(String, &Command)> {
     fn add<'a>(command: &'a Command, path: &str, leaves: &mut Vec<(String, &'a Command)>) {

@@ -42,20 +42,21 @@ fn copy_action(paths: &[String], recursive: bool) -> Result<SshAction> {
     let paths = paths.iter().map(|text| parse_path(text)).collect::<Result<Vec<_>>>()?;
     if !paths.iter().any(|path| matches!(path, CopyPath::Remote(_))) {
         return Err(Error::usage("none of the paths is on the VM")
-            .with_hint("paths on the VM begin with a colon, such as :/tmp/file"));
+            .with_hint("write a colon before the path on the VM, such as :/tmp/file"));
     }
     match paths.split_last() {
         Some((target, sources)) if !sources.is_empty() => {
             Ok(SshAction::Copy { recursive, sources: sources.to_vec(), target: target.clone() })
         }
         _ => Err(Error::usage("scp needs a source and a destination")
-            .with_hint("for example: `monopile scp bosh.yml :/var/vcap/sys/log/syslog .`")),
+            .with_hint("for example: `monopile scp MANIFEST :/var/vcap/sys/log/syslog .`")),
     }
 }
 
 fn parse_path(text: &str) -> Result<CopyPath> {
     if text.is_empty() {
-        return Err(Error::usage("a path for scp is empty"));
+        return Err(Error::usage("a path for scp is empty")
+            .with_hint("for the working directory, write a dot: `monopile scp MANIFEST :/PATH .`"));
     }
     // An instance is `name` or `name/0`. With any other slash before the colon, the path is local.
     let instance = text.split_once(':').filter(|(before, _)| {

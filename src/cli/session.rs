@@ -137,6 +137,11 @@ impl Session {
         self.words.complete(text)
     }
 
+    /// Returns true if the command line has this long option, which the environment may also set.
+    pub(super) fn has_option(&self, option: &str) -> bool {
+        self.words.has_option(option)
+    }
+
     /// Returns the document of `--json=bosh`.
     pub(super) fn document(&self) -> Option<&BoshDocument> {
         self.document.as_ref()
@@ -218,7 +223,7 @@ impl Session {
             return error;
         };
         match error.hints() {
-            _ if !signals.has_changed() => error.with_note("nothing was changed in the cloud"),
+            _ if !signals.has_changed() => error.with_note("nothing was changed in the IaaS"),
             // The command has no state to save.
             _ if self.log.is_none() => error,
             [] => error.with_note("the state is saved").with_hint("run the same command again to continue"),
@@ -329,7 +334,10 @@ impl Session {
             BucketSettings::new(address, &paths::env_vars(), Some(paths::executable()?), &self.redactor);
         if let Some(lease) = env_vars::STATE_LEASE.value() {
             let lease = duration::parse(&lease.to_string_lossy()).map_err(|reason| {
-                Error::usage(format!("invalid MONOPILE_STATE_LEASE '{}': {reason}", lease.to_string_lossy()))
+                Error::usage(format!(
+                    "'{}' (MONOPILE_STATE_LEASE) is not a duration: {reason}",
+                    lease.to_string_lossy()
+                ))
             })?;
             bucket = bucket.with_lease(lease);
         }

@@ -65,7 +65,7 @@ fn url(globals: &Globals) -> Option<&str> {
 pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc<dyn SharedStorage>> {
     let url = url(globals).ok_or_else(|| {
         Error::usage("no shared cache is given")
-            .with_hint("name its URL: `monopile SAME-COMMAND --cache URL`, or in MONOPILE_CACHE")
+            .with_hint("name its URL: `monopile SAME-COMMAND --cache URL`")
     })?;
     // A signal ends the process itself.
     opener(parse_location(url)?, false, redactor)(Arc::new(|| Ok(())))
@@ -125,7 +125,8 @@ pub(super) fn is_public_key(value: &str) -> bool {
 /// Returns the keys that a value of `--cache-trust` names: a key, or those in a file.
 fn read_trusted_keys(value: &str) -> Result<Vec<VerifyingKey>> {
     if value.contains(PRIVATE_KEY) {
-        return Err(Error::usage("--cache-trust takes public keys, not a private key"));
+        return Err(Error::usage("--cache-trust takes public keys, not a private key")
+            .with_hint("name its public key: `ssh-keygen -y -f KEY` prints it"));
     }
     if is_public_key(value) {
         let key = VerifyingKey::parse(value)
@@ -138,6 +139,7 @@ fn read_trusted_keys(value: &str) -> Result<Vec<VerifyingKey>> {
         path,
         "public keys (--cache-trust)",
         "(--cache-trust) is neither a public key (ssh-ed25519 …) nor a file",
+        "name the .pub file of the key that signs, or its content in quotes",
     )?;
     let mut keys = Vec::new();
     for (number, line) in encryption::key_lines(&text) {
@@ -155,7 +157,12 @@ fn read_signing_key(path: &Path) -> Result<SshKey> {
     if path.to_string_lossy().contains(PRIVATE_KEY) {
         return Err(encryption::key_in_place_of_path_error("--cache-sign"));
     }
-    let text = encryption::read(path, "a private key (--cache-sign)", "(--cache-sign) does not exist")?;
+    let text = encryption::read(
+        path,
+        "a private key (--cache-sign)",
+        "(--cache-sign) does not exist",
+        "make a key for the cache: `ssh-keygen -t ed25519 -N '' -f cache-key`",
+    )?;
     let key_error = |problem: String| {
         Error::usage(format!("'{}' (--cache-sign) cannot sign", path.display())).with_source(problem)
     };
@@ -164,11 +171,12 @@ fn read_signing_key(path: &Path) -> Result<SshKey> {
         match error {
             KeyError::Encrypted => key_error
                 .with_hint("use a key without a passphrase: `ssh-keygen -t ed25519 -N '' -f cache-key`"),
-            _ => key_error,
+            _ => key_error.with_hint("make a key for the cache: `ssh-keygen -t ed25519 -N '' -f cache-key`"),
         }
     })?;
     key.verifying_key().map_err(|problem| {
-        key_error(problem.to_owned()).with_hint("make a key that can: `ssh-keygen -t ed25519 -f cache-key`")
+        key_error(problem.to_owned())
+            .with_hint("make a key for the cache: `ssh-keygen -t ed25519 -N '' -f cache-key`")
     })?;
     Ok(key)
 }

@@ -1,6 +1,7 @@
 //! `monopile status`: shows the status of an environment.
 
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
@@ -244,7 +245,8 @@ fn status_text(session: &Session, status: &Status) -> String {
     }
     for group in SuspectGroup::all(&record.suspects) {
         let text = format!("may have created {}; see `monopile state show MANIFEST`", group.in_short());
-        labelled_values.push(("Failed call", session.complete_commands(&text)));
+        let label = if group.suspects().len() == 1 { "Failed call" } else { "Failed calls" };
+        labelled_values.push((label, session.complete_commands(&text)));
     }
     labelled_values
         .extend(status.cpi_problem.iter().map(|problem| ("CPI", format!("NOT ASKED: {}", problem.message))));
@@ -303,7 +305,7 @@ fn cpi_note(cpi: Option<&str>) -> String {
 
 fn describe_agent(status: &Status) -> String {
     let agent = &status.agent;
-    let id = agent.id.as_ref().map(|id| format!("  id\u{a0}{id}")).unwrap_or_default();
+    let id = agent.id.as_ref().map(|id| format!("  ID\u{a0}{id}")).unwrap_or_default();
     let address_note = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
     match agent.answers {
@@ -423,7 +425,15 @@ fn certificates(status: &Status, max_days: i64) -> Option<Table> {
             days @ 2..EXPIRES_SOON_DAYS => format!("ONLY {days} DAYS"),
             days => format!("{days} days"),
         };
-        table.row([certificate.path.clone(), certificate.expires.clone(), note]);
+        // A text may have several certificates, such as the old and the new one of a rotation.
+        let same_path = || status.certificates.iter().filter(|other| other.path == certificate.path);
+        let same_path_count = same_path().count();
+        let index = same_path().position(|other| ptr::eq(other, certificate));
+        let number = match (same_path_count, index) {
+            (2.., Some(index)) => format!(" ({} of {same_path_count})", index + 1),
+            _ => String::new(),
+        };
+        table.row([format!("{}{number}", certificate.path), certificate.expires.clone(), note]);
     }
     expiring_certificates().next().is_some().then_some(table)
 }

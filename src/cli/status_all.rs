@@ -23,6 +23,7 @@ use super::session::Session;
 use super::signals;
 use super::table::Table;
 use super::{paths, scratch::Scratch};
+use base::error::os_problem;
 use base::events::{Stage, Unit};
 use base::exit_code;
 use base::files::input::check_signals;
@@ -89,7 +90,10 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
             false => find_env_files(request.path_or_url)?,
         };
         let scratch = session.create_scratch()?;
-        let asking = session.reporter.stage(format!("Asking {} environments", targets.len()));
+        let asking = session.reporter.stage(match targets.len() {
+            1 => "Asking 1 environment".to_owned(),
+            count => format!("Asking {count} environments"),
+        });
         let asker = Asker {
             program: paths::executable()?,
             arguments: arguments(session, request)?,
@@ -135,15 +139,18 @@ fn find_env_files(path_or_url: &Path) -> Result<Vec<StatusTarget>> {
             Ok(_) => {}
             Err(error) => {
                 let path = error.path().unwrap_or(&root).display().to_string();
-                let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
+                let reason = error.io_error().map_or_else(|| error.to_string(), os_problem);
                 targets.push(StatusTarget::Unreadable(path, format!("it cannot be read: {reason}")));
             }
         }
         check_count(targets.len(), path_or_url)?;
     }
     if targets.is_empty() {
-        return Err(Error::invalid(format!("there is no {FILE_NAME} below '{}'", path_or_url.display()))
-            .with_hint("an env file names the environment of its directory: `monopile trust --help`"));
+        return Err(Error::invalid(format!(
+            "no env file {FILE_NAME} exists below '{}'",
+            path_or_url.display()
+        ))
+        .with_hint("write one for each environment: `monopile help env-file`"));
     }
     Ok(targets)
 }
@@ -154,7 +161,7 @@ fn find_states(session: &Session, path_or_url: &Path) -> Result<Vec<StatusTarget
     check_count(states.len(), path_or_url)?;
     if states.is_empty() {
         return Err(Error::invalid(format!("there is no state below '{}'", path_or_url.display()))
-            .with_hint("the name of a state ends in .json; check the prefix"));
+            .with_hint("check the prefix: the name of a state ends in .json"));
     }
     Ok(states.into_iter().map(StatusTarget::State).collect())
 }

@@ -1,16 +1,19 @@
-//! Hints for a wrong command line, which replace clap's.
+//! Messages and hints for a wrong command line, which replace clap's.
 
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command, ValueEnum as _};
 
 use super::globals::JsonForm;
+use super::hint_commands::shown_words;
 use super::manifest_args::ManifestOptions;
-use super::{env_file, grammar, help, scope};
+use super::{complete, env_file, grammar, help, paths, scope};
 use base::error::{nearest, question};
 use base::text::{and_list, shell_word};
+use manifest::Inputs;
 
 /// Words that other programs have for a command.
 const SYNONYMS: [(&str, &str); 13] = [
@@ -30,7 +33,8 @@ const SYNONYMS: [(&str, &str); 13] = [
 ];
 
 /// Options that other programs have for an option.
-const OPTION_SYNONYMS: [(&str, &str); 2] = [("--lines", "num"), ("--tail", "num")];
+const OPTION_SYNONYMS: [(&str, &str); 3] =
+    [("--lines", "num"), ("--older-than", "unused"), ("--tail", "num")];
 
 /// Words that the operator may take for a value of an option: plans say "Replace the VM".
 const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
@@ -38,28 +42,95 @@ const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
 /// Options that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
-/// Replaces clap's suggestions in an error by a better one, if any. `command` is the command that the command
-/// line names.
-pub(super) fn replace_suggestions(mut error: clap::Error, command: &Command) -> clap::Error {
-    let hint = match error.kind() {
-        ErrorKind::InvalidSubcommand => command_hint(&error, command),
-        ErrorKind::UnknownArgument => option_hint(&error, command),
-        ErrorKind::InvalidValue => value_hint(&error),
-        ErrorKind::ValueValidation => wait_hint(&error),
-        _ => return error,
+/// A command line that clap has refused.
+pub(super) struct RefusedCommandLine<'a> {
+    /// All words, which begin with the program's name.
+    pub(super) args: &'a [OsString],
+    /// The program's name and the words of the command, such as `monopile state show`.
+    pub(super) name: &'a str,
+    /// The command that they name.
+    pub(super) command: &'a Command,
+}
+
+/// Replaces clap's words and suggestions in an error by better ones.
+pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> clap::Error {
+    let hints = match error.kind() {
+        ErrorKind::InvalidSubcommand => Some(command_hints(&error, line)),
+        ErrorKind::UnknownArgument => Some(argument_hints(&error, line)),
+        ErrorKind::InvalidValue if text(&error, ContextKind::InvalidValue) == Some("") => {
+            Some(missing_value_hints(&error, line))
+        }
+        ErrorKind::InvalidValue => Some(value_hint(&error).into_iter().collect()),
+        ErrorKind::ValueValidation => Some(wait_hint(&error).into_iter().collect()),
+        ErrorKind::TooManyValues => Some(surplus_value_hints(&error, line)),
+        ErrorKind::MissingRequiredArgument => missing_argument_hints(&error, line),
+        // The parser of the command line has added hints.
+        _ => None,
     };
-    for kind in [
-        ContextKind::Suggested,
-        ContextKind::SuggestedArg,
-        ContextKind::SuggestedSubcommand,
-        ContextKind::SuggestedValue,
-    ] {
-        error.remove(kind);
+    if let Some(hints) = hints {
+        for kind in [
+            ContextKind::Suggested,
+            ContextKind::SuggestedArg,
+            ContextKind::SuggestedSubcommand,
+            ContextKind::SuggestedValue,
+        ] {
+            error.remove(kind);
+        }
+        if !hints.is_empty() {
+            let hints = hints.into_iter().map(StyledStr::from).collect();
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
+        }
     }
-    if let Some(hint) = hint {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    match message(&error, line) {
+        Some(message) => with_message(&error, &message, line.command),
+        None => show_usage(error, line.command),
     }
-    error
+}
+
+/// Returns the message in place of clap's, if that does not say the problem in the words of this program.
+fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String> {
+    let name = line.short_name();
+    let argument = text(error, ContextKind::InvalidArg);
+    Some(match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            format!("`{name}` has no command '{}'", text(error, ContextKind::InvalidSubcommand)?)
+        }
+        ErrorKind::UnknownArgument => unknown_argument_message(argument?, line),
+        ErrorKind::InvalidValue if text(error, ContextKind::InvalidValue) == Some("") => {
+            format!("{} needs a value", option_name(argument?))
+        }
+        ErrorKind::TooManyValues => format!(
+            "{} takes no value, such as '{}'",
+            option_name(argument?),
+            text(error, ContextKind::InvalidValue)?
+        ),
+        ErrorKind::MissingRequiredArgument => {
+            let Some(ContextValue::Strings(arguments)) = error.get(ContextKind::InvalidArg) else {
+                return None;
+            };
+            let needs: Vec<String> = arguments.iter().map(|argument| requirement(argument)).collect();
+            format!("`{name}` needs {}", and_list(&needs))
+        }
+        ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues if line.command.get_name() == "scp" => {
+            "`scp` needs a source and a destination".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// Returns an error like clap's, with this message, the hints of `error`, and the usage of the command.
+fn with_message(error: &clap::Error, message: &str, command: &Command) -> clap::Error {
+    let mut error_text = format!("{message}\n");
+    if let Some(ContextValue::StyledStrs(hints)) = error.get(ContextKind::Suggested) {
+        error_text.push('\n');
+        let style = command.get_styles().get_valid();
+        for hint in hints {
+            error_text.push_str(&format!("  {style}tip:{style:#} {hint}\n"));
+        }
+    }
+    let usage = command.clone().render_usage();
+    error_text.push_str(&format!("\n{}\n\nFor more information, try '--help'.\n", usage.ansi()));
+    clap::Error::raw(error.kind(), error_text)
 }
 
 /// Returns the grammar from which errors take the usage of commands: as help shows it, with optional words.
@@ -72,7 +143,7 @@ pub(super) fn with_usage(grammar: Command) -> Command {
 
 /// Replaces the usage in an error, which clap shortens to the given arguments, by that of the command.
 /// `command` is of a grammar [`with_usage`].
-pub(super) fn show_usage(mut error: clap::Error, command: &Command) -> clap::Error {
+fn show_usage(mut error: clap::Error, command: &Command) -> clap::Error {
     if error.get(ContextKind::Usage).is_some() {
         let usage = command.clone().render_usage();
         error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
@@ -87,36 +158,321 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Suggests a command in place of an unknown one.
-fn command_hint(error: &clap::Error, command: &Command) -> Option<String> {
-    let given_word = text(error, ContextKind::InvalidSubcommand)?;
-    if command.get_name() == "monopile" && help::TOPICS.iter().any(|topic| topic.name == given_word) {
-        return Some(format!("that is a page of the help: `monopile {} {given_word}`", help::HELP_COMMAND.0));
+/// Returns the name in clap's description of an option, such as `--state <FILE>`.
+fn option_name(description: &str) -> &str {
+    description.split([' ', '=']).next().unwrap_or(description)
+}
+
+/// Returns clap's description of an argument as it stands in a command: `CID` for `<CID>`, `--job NAME` for
+/// `--job <NAME>`. For a group of alternatives, returns the first one.
+fn placeholder(description: &str) -> String {
+    let first = description.split('|').next().unwrap_or(description);
+    first.replace(['<', '>'], "").replace("...", "")
+}
+
+/// Returns a missing argument as the message names it. A group of alternatives is named with all of them.
+fn requirement(description: &str) -> String {
+    if !is_group(description) {
+        return placeholder(description);
+    }
+    let options = description.trim_start_matches('<').split('|').map(option_name);
+    let options: Vec<&str> = options.map(|option| option.trim_end_matches('>')).collect();
+    format!("one of {}", options.join(", "))
+}
+
+/// Returns true if the description is that of a group of alternatives.
+fn is_group(description: &str) -> bool {
+    description.starts_with("<--")
+}
+
+impl RefusedCommandLine<'_> {
+    /// Returns the words of the command without the program's name, or else that.
+    fn short_name(&self) -> &str {
+        self.name.split_once(' ').map_or(self.name, |(_, command)| command)
+    }
+
+    /// Returns the words after the program's name as hints show them, without secrets.
+    fn words(&self) -> Vec<String> {
+        shown_words(self.args)
+    }
+
+    /// Returns the index of this word among [`Self::words`].
+    fn index_of(&self, word: &str) -> Option<usize> {
+        self.args.iter().skip(1).rposition(|arg| arg == word)
+    }
+
+    /// Returns the words before the one at `index`, these new words, and the words after it as a command.
+    fn with_words_at(&self, index: usize, new_words: &[&str]) -> String {
+        let words = self.words();
+        let (words_before, words_after) = words.split_at(index.min(words.len()));
+        let new_words = new_words.iter().map(|word| (*word).to_owned());
+        let words_after = words_after.iter().skip(1).cloned();
+        command_text(words_before.iter().cloned().chain(new_words).chain(words_after))
+    }
+
+    /// Returns the command with further words at its end.
+    fn with_words(&self, new_words: &[String]) -> String {
+        command_text(self.words().into_iter().chain(new_words.iter().cloned()))
+    }
+
+    /// Returns true if the command has a visible option or argument with this id.
+    fn takes(&self, id: &str) -> bool {
+        self.command.get_arguments().any(|arg| arg.get_id() == id && !arg.is_hide_set())
+    }
+
+    /// Returns the first existing file among the words after the command.
+    fn file(&self) -> Option<String> {
+        let count = self.name.split(' ').count();
+        let words = self.args.iter().skip(count).filter_map(|word| word.to_str());
+        words.filter(|word| !word.starts_with('-')).find(|word| paths::exists(word)).map(str::to_owned)
+    }
+
+    /// Returns the option before the word at `index` if it takes no value.
+    fn flag_before(&self, index: usize) -> Option<String> {
+        let word = self.args.get(index)?.to_str().filter(|word| word.starts_with('-'))?;
+        let is_flag = |arg: &Arg| {
+            !arg.get_action().takes_values()
+                && (arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))
+                    || arg
+                        .get_short()
+                        .is_some_and(|short| word.strip_prefix('-') == Some(&short.to_string())))
+        };
+        self.command.get_arguments().any(is_flag).then(|| word.to_owned())
+    }
+}
+
+/// Formats words as a command in backticks that can be pasted.
+fn command_text(words: impl IntoIterator<Item = String>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| shell_word(&word).into_owned()).collect();
+    // Placeholders need no quotes.
+    format!("`monopile {}`", words.join(" "))
+}
+
+/// Suggests commands in place of an unknown one.
+fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
+    let command = line.command;
+    let Some(given_word) = text(error, ContextKind::InvalidSubcommand) else { return Vec::new() };
+    let is_program = command.get_name() == "monopile";
+    if is_program && help::TOPICS.iter().any(|topic| topic.name == given_word) {
+        return vec![format!("that is a page of the help: `monopile {} {given_word}`", help::HELP_COMMAND.0)];
     }
     let names =
         command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
     // The program's own `help` is no command of the grammar.
-    let help = (command.get_name() == "monopile").then_some(help::HELP_COMMAND.0);
+    let help = is_program.then_some(help::HELP_COMMAND.0);
     let names: Vec<&str> = names.chain(help).collect();
     let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
-    let is_group = command.get_name() != "monopile";
-    let list = || is_group.then(|| format!("its commands: {}", names.join(", ")));
-    synonym.or_else(|| nearest(given_word, names.iter().copied())).map(question).or_else(list)
+    if let Some(name) = synonym.or_else(|| nearest(given_word, names.iter().copied())) {
+        return vec![question(name)];
+    }
+    if let Some(hint) = file_hint(given_word, command) {
+        return vec![hint];
+    }
+    let list = || format!("the commands of `{}` are {}", line.short_name(), and_list(&names));
+    (!is_program).then(list).into_iter().collect()
+}
+
+/// Suggests the command for a file in place of a command.
+fn file_hint(word: &str, command: &Command) -> Option<String> {
+    let path = paths::expand(Path::new(word), paths::home().as_deref());
+    if !path.is_file() {
+        return None;
+    }
+    let file = shell_word(word);
+    Some(match command.get_name() {
+        "monopile" if manifest::is_manifest(&path) => {
+            format!("a command comes before the manifest: `monopile status {file}`")
+        }
+        "state" => format!("to show the state: `monopile state show {file}`"),
+        "cpi" if manifest::is_manifest(&path) => format!("to ask the CPI: `monopile cpi info {file}`"),
+        "vars" => {
+            let store = paths::default_vars_store(&path, &path).filter(|_| manifest::is_manifest(&path));
+            let store = store.map_or(path, |store| store);
+            format!("to list the variables: `monopile vars list {}`", shell_word(&store.to_string_lossy()))
+        }
+        _ => return None,
+    })
+}
+
+/// Returns the message for an unknown option, or for an argument too many.
+fn unknown_argument_message(argument: &str, line: &RefusedCommandLine<'_>) -> String {
+    let name = line.short_name();
+    if argument.starts_with('-') {
+        return match is_option_of(argument, line.command) {
+            true => format!("{argument} stands before the command"),
+            false => format!("`{name}` has no option {argument}"),
+        };
+    }
+    if let Some(flag) = line.index_of(argument).and_then(|index| line.flag_before(index)) {
+        return format!("'{argument}' is one argument too many: {flag} takes no value");
+    }
+    let positionals = line.command.get_positionals().filter(|arg| !arg.is_hide_set());
+    let value_names: Vec<String> = positionals
+        .map(|arg| match arg.get_value_names() {
+            Some([value_name, ..]) => value_name.to_string(),
+            _ => arg.get_id().as_str().to_uppercase(),
+        })
+        .collect();
+    match value_names.as_slice() {
+        [] => format!("'{argument}' is one argument too many: `{name}` takes none"),
+        value_names => {
+            format!("'{argument}' is one argument too many: `{name}` takes only {}", and_list(value_names))
+        }
+    }
+}
+
+/// Suggests an option in place of an unknown one, or for an argument too many.
+fn argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
+    let Some(word) = text(error, ContextKind::InvalidArg) else { return Vec::new() };
+    if let Some(hint) = option_hint(word, line.command) {
+        return vec![hint];
+    }
+    match line.index_of(word).filter(|_| !word.starts_with('-')) {
+        Some(index) => surplus_argument_hints(word, index, line),
+        None => Vec::new(),
+    }
+}
+
+/// Returns the whole command in which an argument too many is the value of an option, or left out.
+fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_>) -> Vec<String> {
+    let as_option = |option: &str| line.with_words_at(index, &[option, word]);
+    let path = paths::expand(Path::new(word), paths::home().as_deref());
+    let name = line.short_name();
+    if name == "ssh" {
+        let words = line.words();
+        let (words_before, words_after) = words.split_at(index);
+        let words_before = words_before.iter().filter(|word| *word != "--").cloned();
+        let command = ["--command".to_owned(), words_after.join(" ")];
+        let command = command_text(words_before.chain(command));
+        return vec![format!("to run a command on the VM: {command}")];
+    }
+    if name == "state forget" {
+        let kinds = ["vm", "disk", "stemcell", "snapshot"];
+        let kind = kinds.into_iter().find(|kind| word.starts_with(kind)).unwrap_or("vm");
+        let other_options: Vec<String> =
+            kinds.into_iter().filter(|other| *other != kind).map(|other| format!("--{other}")).collect();
+        let (command, other_options) = (as_option(&format!("--{kind}")), other_options.join(", "));
+        return vec![format!("say what it is: {command}, or one of {other_options}")];
+    }
+    if name == "render-template" {
+        return vec![format!("for the values: {}", as_option("--context"))];
+    }
+    if line.takes("job") {
+        return vec![format!("for a job: {}", as_option("--job"))];
+    }
+    if line.takes("resolution") && line.flag_before(index).is_some() {
+        return vec![format!("for one repair: {}", line.with_words_at(index - 1, &["--resolution"]))];
+    }
+    let leave_out = || format!("leave it out: {}", line.with_words_at(index, &[]));
+    if !line.takes("ops_files") || line.flag_before(index).is_some() {
+        return vec![leave_out()];
+    }
+    match manifest::option_of_file(&path) {
+        Some("--ops-file") => vec![format!("pass the ops file: {}", as_option("-o"))],
+        Some(_) => vec![format!("pass the variables: {}", as_option("-l"))],
+        None if path.is_file() => vec![leave_out()],
+        None => vec![
+            format!("for an ops file: {}", as_option("-o")),
+            format!("for a file with variables: {}", as_option("-l")),
+        ],
+    }
+}
+
+/// Returns the command without the value of an option that takes none.
+fn surplus_value_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
+    let (Some(argument), Some(value)) =
+        (text(error, ContextKind::InvalidArg), text(error, ContextKind::InvalidValue))
+    else {
+        return Vec::new();
+    };
+    let option = option_name(argument);
+    match line.index_of(&format!("{option}={value}")) {
+        Some(index) => vec![format!("leave it out: {}", line.with_words_at(index, &[option]))],
+        None => Vec::new(),
+    }
+}
+
+/// Returns the command with the value that an option lacks.
+fn missing_value_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
+    let Some(argument) = text(error, ContextKind::InvalidArg) else { return Vec::new() };
+    let option = option_name(argument);
+    let Some(index) = line.index_of(option) else { return Vec::new() };
+    if option == "--restore" {
+        return vec![format!("list the versions: {}", line.with_words_at(index, &[]))];
+    }
+    let values = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) => values.as_slice(),
+        _ => &[],
+    };
+    match values {
+        [first, _, ..] => vec![
+            format!("for example: {}", line.with_words_at(index, &[option, first])),
+            format!("the values are {}", and_list(values)),
+        ],
+        _ => {
+            let value_name = argument.split_once(['<']).map_or("VALUE", |(_, name)| name);
+            let value_name = value_name.split(['>', '|']).next().unwrap_or("VALUE");
+            // An empty word is the value that is refused.
+            let index_of_value =
+                index + usize::from(line.words().get(index + 1).is_some_and(String::is_empty));
+            let new_words: &[&str] = match index_of_value == index {
+                true => &[option, value_name],
+                false => &[value_name],
+            };
+            vec![format!("add it: {}", line.with_words_at(index_of_value, new_words))]
+        }
+    }
+}
+
+/// Returns the hints for missing arguments, unless the error has some. Those of the manifest and the vars
+/// store come from the parser of the command line.
+fn missing_argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<Vec<String>> {
+    if error.get(ContextKind::Suggested).is_some() {
+        return None;
+    }
+    let Some(ContextValue::Strings(arguments)) = error.get(ContextKind::InvalidArg) else { return None };
+    let file = || line.file().unwrap_or_else(|| "MANIFEST".to_owned());
+    match (line.short_name(), arguments.as_slice()) {
+        ("state forget", [argument]) if is_group(argument) => {
+            let command = command_text(["state".to_owned(), "show".to_owned(), file()]);
+            return Some(vec![
+                format!("list the records: {command}"),
+                "name the one to forget with --vm, --disk, --stemcell, --snapshot, --call or --failed-calls"
+                    .to_owned(),
+            ]);
+        }
+        ("render", [argument]) if option_name(argument) == "--job" => {
+            let inputs = Inputs { manifest: file().into(), ..Inputs::default() };
+            let root = manifest::load_outline(&inputs).ok();
+            let jobs = root.map(|root| complete::job_names(&root, true)).unwrap_or_default();
+            if let Some(first) = jobs.first() {
+                let command = line.with_words(&["--job".to_owned(), first.clone()]);
+                let mut hints = vec![format!("for example: {command}")];
+                hints.extend((jobs.len() > 1).then(|| format!("the jobs are {}", and_list(&jobs))));
+                return Some(hints);
+            }
+        }
+        _ => {}
+    }
+    let placeholders = arguments.iter().map(|argument| placeholder(argument));
+    let new_words: Vec<String> =
+        placeholders.flat_map(|words| words.split(' ').map(str::to_owned).collect::<Vec<_>>()).collect();
+    let pronoun = if arguments.len() == 1 { "it" } else { "them" };
+    Some(vec![format!("add {pronoun}: {}", line.with_words(&new_words))])
 }
 
 /// Suggests an option in place of an unknown one. Hidden options are not suggested, because they have no
 /// effect or another name.
-fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
-    let given_option = text(error, ContextKind::InvalidArg)?;
+fn option_hint(given_option: &str, command: &Command) -> Option<String> {
     let visible_args = || command.get_arguments().filter(|arg| !arg.is_hide_set());
     if WITHOUT_QUESTIONS.contains(&given_option)
         && visible_args().any(|arg| arg.get_id() == "non_interactive")
     {
-        return Some("to run without questions: -n (--non-interactive)".to_owned());
-    }
-    if !given_option.starts_with('-') && command.get_name() == "ssh" {
-        return Some(format!("to run a command on the VM: --command '{given_option} …'"));
+        return Some(match command.get_name() {
+            name @ "rotate" => format!("`vars {name}` asks no questions: leave out {given_option}"),
+            _ => "to run without questions: -n (--non-interactive)".to_owned(),
+        });
     }
     if given_option == "--results" && command.get_name() == "ssh" {
         return Some("an environment has one VM: leave out --results".to_owned());
@@ -129,12 +485,8 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
         return Some(format!("this command reads only the state: leave out {given_option}"));
     }
     let long = given_option.strip_prefix("--");
-    let short =
-        given_option.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
     // Parsing stopped before the name of the command.
-    let is_given =
-        |arg: &Arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short;
-    if visible_args().any(is_given) {
+    if is_option_of(given_option, command) {
         return Some(format!(
             "{given_option} is an option of `{}`: write it after the command",
             command.get_name()
@@ -145,16 +497,27 @@ fn option_hint(error: &clap::Error, command: &Command) -> Option<String> {
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
     match synonym.or_else(|| nearest(long?, names())) {
         Some(option) => Some(question(&format!("--{option}"))),
-        None => other_commands_hint(given_option, &is_given),
+        None => other_commands_hint(given_option),
     }
 }
 
+/// Returns true if a visible option of the command has this long or short form.
+fn is_option_of(given_option: &str, command: &Command) -> bool {
+    let long = given_option.strip_prefix("--");
+    let short =
+        given_option.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
+    command
+        .get_arguments()
+        .filter(|arg| !arg.is_hide_set())
+        .any(|arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short)
+}
+
 /// Names other commands that have the unknown option.
-fn other_commands_hint(given_option: &str, is_option: &dyn Fn(&Arg) -> bool) -> Option<String> {
+fn other_commands_hint(given_option: &str) -> Option<String> {
     let grammar = grammar::for_all_commands();
-    let leaves = scope::command_leaves(&grammar).into_iter().filter(|(_, command)| {
-        !command.is_hide_set() && command.get_arguments().any(|arg| !arg.is_hide_set() && is_option(arg))
-    });
+    let leaves = scope::command_leaves(&grammar)
+        .into_iter()
+        .filter(|(_, command)| !command.is_hide_set() && is_option_of(given_option, command));
     let names: Vec<String> = leaves.map(|(path, _)| format!("`{path}`")).collect();
     match names.as_slice() {
         [] => None,
@@ -230,16 +593,14 @@ mod tests {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let grammar = grammar::for_words(&words).args(globals::ignored_args());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
-        replace_suggestions(error, help::named_command(&grammar, &words).1).to_string()
+        let grammar = with_usage(grammar);
+        let (name, command) = help::named_command(&grammar, &words);
+        explain(error, &RefusedCommandLine { args: &words, name: &name, command }).to_string()
     }
 
     /// Returns the usage in the error for a command line.
     fn usage(line: &str) -> String {
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        let grammar = grammar::for_words(&words).args(globals::ignored_args());
-        let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
-        let grammar = with_usage(grammar);
-        let error = show_usage(error, help::named_command(&grammar, &words).1).to_string();
+        let error = error_text(line);
         let usage = error.lines().find_map(|line| line.strip_prefix("Usage: monopile "));
         usage.unwrap_or_default().to_owned()
     }
@@ -266,16 +627,47 @@ mod tests {
             ("monopile delete", "did you mean 'delete-env'?"),
             ("monopile destroy a.yml", "did you mean 'delete-env'?"),
             ("monopile hlep", "did you mean 'help'?"),
-            ("monopile state hlep", "its commands: show, import, backup, forget"),
+            ("monopile state hlep", "the commands of `state` are show, import, backup and forget"),
             ("monopile nope", ""),
             ("monopile xyzzy", ""),
             ("monopile troubleshooting", "that is a page of the help: `monopile help troubleshooting`"),
-            ("monopile state troubleshooting", "its commands: show, import, backup, forget"),
-            ("monopile ssh a.yml ls -l", "to run a command on the VM: --command 'ls …'"),
-            ("monopile ssh a.yml -- ls", "to run a command on the VM: --command 'ls …'"),
+            ("monopile state troubleshooting", "the commands of `state` are show, import, backup and forget"),
+            (
+                "monopile ssh a.yml ls -l",
+                "to run a command on the VM: `monopile ssh a.yml --command 'ls -l'`",
+            ),
+            ("monopile ssh a.yml -- ls", "to run a command on the VM: `monopile ssh a.yml --command ls`"),
+            ("monopile logs a.yml web", "for a job: `monopile logs a.yml --job web`"),
+            (
+                "monopile state forget a.yml disk-1",
+                "say what it is: `monopile state forget a.yml --disk disk-1`, or one of --vm, --stemcell, \
+                 --snapshot",
+            ),
+            (
+                "monopile render-template a.erb a.json",
+                "for the values: `monopile render-template a.erb --context a.json`",
+            ),
+            (
+                "monopile plan a.yml b.yml",
+                "for an ops file: `monopile plan a.yml -o b.yml`for a file with variables: `monopile plan \
+                 a.yml -l b.yml`",
+            ),
+            ("monopile cache list x", "leave it out: `monopile cache list`"),
+            (
+                "monopile cloud-check a.yml --auto reboot_vm",
+                "for one repair: `monopile cloud-check a.yml --resolution reboot_vm`",
+            ),
+            (
+                "monopile delete-env a.yml --skip-drain=yes",
+                "leave it out: `monopile delete-env a.yml --skip-drain`",
+            ),
+            ("monopile plan a.yml --vars-store", "add it: `monopile plan a.yml --vars-store FILE`"),
+            ("monopile state backup a.yml --restore", "list the versions: `monopile state backup a.yml`"),
+            ("monopile repack-stemcell a.tgz", "add it: `monopile repack-stemcell a.tgz RESULT`"),
+            ("monopile vars rotate a.yml b --yes", "`vars rotate` asks no questions: leave out --yes"),
             ("monopile disk", "did you mean 'disks'?"),
             ("monopile state shwo", "did you mean 'show'?"),
-            ("monopile state create", "its commands: show, import, backup, forget"),
+            ("monopile state create", "the commands of `state` are show, import, backup and forget"),
             ("monopile state restore", "did you mean 'backup'?"),
             ("monopile cache purge", "did you mean 'prune'?"),
             ("monopile purge", ""),
@@ -316,6 +708,32 @@ mod tests {
                 text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
             assert_eq!(hints.concat(), hint, "{line}: {text}");
             assert!(!text.contains("\n\n\n"), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn messages_are_not_those_of_clap() {
+        for (line, message) in [
+            ("monopile nope", "`monopile` has no command 'nope'"),
+            ("monopile state nope", "`state` has no command 'nope'"),
+            ("monopile plan a.yml --nope", "`plan` has no option --nope"),
+            ("monopile --vars-store x status", "--vars-store stands before the command"),
+            ("monopile plan a.yml b.yml", "'b.yml' is one argument too many: `plan` takes only MANIFEST"),
+            ("monopile cache list x", "'x' is one argument too many: `cache list` takes none"),
+            ("monopile cloud-check a.yml --auto x", "'x' is one argument too many: --auto takes no value"),
+            ("monopile plan a.yml --skip-drain=yes", "--skip-drain takes no value, such as 'yes'"),
+            ("monopile plan a.yml --vars-store", "--vars-store needs a value"),
+            ("monopile repack-stemcell a.tgz", "`repack-stemcell` needs RESULT"),
+            ("monopile render a.yml", "`render` needs --job NAME"),
+            (
+                "monopile state forget a.yml",
+                "`state forget` needs one of --vm, --disk, --stemcell, --snapshot, --call, --failed-calls",
+            ),
+            ("monopile scp a.yml x", "`scp` needs a source and a destination"),
+        ] {
+            let text = error_text(line);
+            assert!(text.starts_with(&format!("error: {message}\n\n")), "{line}: {text}");
+            assert!(text.contains("\nUsage: monopile"), "{line}: {text}");
         }
     }
 }

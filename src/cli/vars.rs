@@ -184,8 +184,6 @@ impl VarsArgs {
 fn variables_table(rows: Vec<VariableRow>) -> Table {
     let mut table = Table::new(["Name", "Type", "Expires", "Signed by", "Detail"]);
     for VariableRow { name, kind, expires, signed_by, rotation, mut detail } in rows {
-        // The value alone does not show whether it was generated as a password.
-        let kind = if kind == "text" { "password or text" } else { kind };
         if let Some(progress) = rotation {
             detail = format!("{detail}, rotation {}", progress.text());
         }

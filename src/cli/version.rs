@@ -48,8 +48,8 @@ impl VersionArgs {
         let feed =
             Some(feed).filter(|feed| !feed.is_empty()).or_else(|| feed_of(env!("CARGO_PKG_REPOSITORY")));
         let feed = feed.ok_or_else(|| {
-            Error::usage("this build does not know where releases are published")
-                .with_hint("name the address of the newest release: `monopile version --check=URL`")
+            Error::usage(format!("this build of {version} does not know where releases are published"))
+                .with_hint("name the release feed: `monopile version --check=URL`")
         })?;
         let answer = artifact::fetch_document(&feed, FEED_TIMEOUT, MAX_FEED_BYTES, &paths::env_vars());
         let (tag, newest, url) = read(&answer?).map_err(|error| {
@@ -79,12 +79,12 @@ impl VersionArgs {
 /// Returns the newest version as text, the same parsed, and the address of its page.
 fn read(answer: &[u8]) -> Result<(String, Version, Option<String>), String> {
     let release: Release = serde_json::from_slice(answer).map_err(|error| match error.is_data() {
-        true => "it does not have the text `tag_name`".to_owned(),
+        true => "it does not have the string `tag_name`".to_owned(),
         false => format!("it is not JSON: {}", text::json_problem(&error)),
     })?;
     let tag = release.tag_name;
     let version = parse_version(&tag)
-        .ok_or_else(|| format!("the tag '{}' is no version such as v1.2.3", text::clean_line(&tag)))?;
+        .ok_or_else(|| format!("the tag '{}' is not a version such as v1.2.3", text::clean_line(&tag)))?;
     let version_text = text::clean_line(tag.strip_prefix('v').unwrap_or(&tag));
     let url = release.html_url.filter(|url| url.starts_with("https://"));
     Ok((version_text, version, url.map(|url| text::clean_line(&url))))

@@ -79,7 +79,7 @@ fn full_output_file_is_not_blamed_on_other_file_systems() {
     insta::assert_snapshot!(run.stderr, @r"
     error: writing to standard output failed
       cause: No space left on device
-      hint: the file that standard output goes to is on a full file system: free space there, or redirect the output to another file
+      hint: free space on the file system of the file that standard output goes to, or redirect the output to another file
     ");
 }
 
@@ -103,6 +103,16 @@ fn options_without_effect_are_reported() {
     assert!(stderr.contains("warning: --cpi-userland has no effect: no CPI of the manifest is"), "{stderr}");
     let plan = hello.world.finish(hello.command("plan", &["--cpi-userland", "host"])).success();
     assert!(!plan.stderr.contains("no effect"), "{}", plan.stderr);
+    for (words, warning) in [
+        (&["cache", "list", "--cache", "file:///x"][..], "--cache has no effect: this is the cache of this"),
+        (&["version", "--identity", "x"], "--identity has no effect on `version`"),
+    ] {
+        let run = hello.world.run(words).success();
+        assert!(run.stderr.contains(&format!("warning: {warning}")), "{}", run.stderr);
+    }
+    // A plan refuses what the run that it announces would refuse.
+    let plan = hello.world.finish(hello.command("plan", &["--encrypt-to", "no-file"])).exits_with(3);
+    assert!(plan.stderr.contains("error: 'no-file' (--encrypt-to, "), "{}", plan.stderr);
 }
 
 #[test]

@@ -238,7 +238,11 @@ fn director_commands_are_not_taken_for_typos() {
         assert!(!run.stderr.contains("did you mean"), "{}", run.stderr);
     }
     let run = World::new().run(["vars", "show"]).exits_with(2);
-    assert!(run.stderr.contains("hint: its commands: list, get, check, rotate\n"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("hint: the commands of `vars` are list, get, check and rotate\n"),
+        "{}",
+        run.stderr
+    );
     let run = World::new().run(["cloudcheck", "absent.yml"]).exits_with(3);
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
 }

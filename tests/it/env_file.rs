@@ -96,21 +96,24 @@ fn manifest_is_required_without_an_env_file() {
     for (args, expected) in [
         (
             &["status"][..],
-            "error: no environment is given\n  hint: name it: `monopile status MANIFEST`, or in an env file \
-             .monopile.yml, here or in a directory above\n",
+            "error: no environment is given\n  hint: name it: `monopile status MANIFEST`\n  hint: or set \
+             `manifest` in a file .monopile.yml, here or in a directory above\n",
         ),
         (
             &["vars", "list"],
-            "error: no vars store is given\n  hint: name it: `monopile vars list STORE`, or ",
+            "error: no vars store is given\n  hint: name it: `monopile vars list STORE`\n  hint: or set \
+             `vars_store` in ",
         ),
         // The usage shows the manifest as optional, so it is not among the missing arguments.
         (
             &["render"],
-            "error: the following required arguments were not provided:\n  --job <NAME>\n\n  hint: MANIFEST \
-             may be left out only if an env file .monopile.yml, ",
+            "error: `render` needs --job NAME\n\n  hint: add MANIFEST as well, or set it in a file ",
         ),
-        (&["render", "bosh.yml"], "not provided:\n  --job <NAME>\n\nUsage: "),
-        (&["delete-disk", "x"], "not provided:\n  <CID>\n\n  hint: name the manifest first"),
+        (
+            &["render", "bosh.yml"],
+            "needs --job NAME\n\n  hint: add it: `monopile render bosh.yml --job NAME`\n\nUsage: ",
+        ),
+        (&["delete-disk", "x"], "error: `delete-disk` needs CID\n\n  hint: name the manifest first"),
         (&["cpi", "call"], "error: no CPI method is given\n"),
     ] {
         let failed_run = world.finish(inside(&world, ".", args)).exits_with(2);
@@ -123,7 +126,7 @@ fn manifest_is_required_without_an_env_file() {
     world.finish(inside(&world, "env", &["trust"])).success();
     let failed_run = world.finish(inside(&world, "env", &["int"])).exits_with(2);
     assert!(
-        failed_run.stderr.contains(", or add `manifest` to the env file '.monopile.yml'"),
+        failed_run.stderr.contains("hint: or add `manifest` to the env file '.monopile.yml'"),
         "{}",
         failed_run.stderr
     );
@@ -136,14 +139,17 @@ fn rejects_unknown_keys_and_names_their_line() {
     let world = World::new();
     world.write("bosh.yml", "name: x\n");
     for (text, expected) in [
-        ("ops_file: [a]\n", ".monopile.yml:1:1: unknown key 'ops_file'; did you mean 'ops_files'?"),
+        (
+            "ops_file: [a]\n",
+            ".monopile.yml:1:1: the env file has the unknown key 'ops_file'; did you mean 'ops_files'?",
+        ),
         (
             "recreate: true\n",
-            ".monopile.yml:1:1: unknown key 'recreate'\n  hint: its keys and their values: `monopile help \
-             env-file`\n",
+            "error: .monopile.yml:1:1: the env file has the unknown key 'recreate'\n  hint: see its keys and \
+             their values: `monopile help env-file`\n",
         ),
         ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
-        ("parallel: [3]\n", ":1:11: `parallel` must be text, not a list"),
+        ("parallel: [3]\n", ":1:11: `parallel` must be a string, not a list"),
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
         (
             "manifest: bosh.yml\nparallel: many\n",
@@ -384,7 +390,7 @@ fn discovered_env_file_is_used_only_after_trust() {
     let second_run = world.finish(inside(&world, "repo", &["trust", "--revoke"])).success();
     assert!(second_run.stdout.contains("was not trusted"), "{}", second_run.stdout);
     let failed_trust = world.run(["trust"]).exits_with(2);
-    assert!(failed_trust.stderr.contains("there is no .monopile.yml"), "{}", failed_trust.stderr);
+    assert!(failed_trust.stderr.contains("no env file .monopile.yml exists"), "{}", failed_trust.stderr);
 }
 
 #[test]

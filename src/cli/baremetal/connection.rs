@@ -155,7 +155,7 @@ impl Connection {
         let access = settings.check(&session.redactor).map_err(|SettingError { setting, error }| {
             let setting = if setting == "api_version" { "baremetal_api_version" } else { setting };
             let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
-            error.with_hint(format!("`{setting}` is --os-{option}, or the variable OS_{variable}"))
+            error.with_hint(format!("set `{setting}` with --os-{option}, or in the variable OS_{variable}"))
         })?;
         Ok(Client::connect(access)?)
     }

@@ -34,7 +34,8 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
     let collection = call.resource().collection;
     let is_sorted_by_server = options.sort.iter().all(|key| collection.server_sorts_by(&key.field));
     if options.marker.is_some() && (options.sort.len() > 1 || !is_sorted_by_server) {
-        return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort"));
+        return Err(Error::usage("--marker cannot be combined with several fields, or node_uuid, in --sort")
+            .with_hint("sort by one other field, such as --sort uuid"));
     }
     for field in call.fields(Purpose::Filter) {
         options.matching.extend(call.value(field)?.map(|value| (field.key, value)));
@@ -110,8 +111,8 @@ pub(super) fn unset(call: &Call) -> Result<CommandResult> {
 fn update(call: &Call, patch: &Patch, verb: &str) -> Result<CommandResult> {
     if patch.is_empty() {
         let example = if verb == "set" { "--extra KEY=VALUE" } else { "--extra KEY" };
-        return Err(Error::usage(format!("nothing to {verb}"))
-            .with_hint(format!("name at least one field, for example {example}")));
+        return Err(Error::usage(format!("no field to {verb} is given"))
+            .with_hint(format!("name at least one, for example: `monopile SAME-COMMAND {example}`")));
     }
     let (name, collection) = (call.resource().name, call.resource().collection);
     call.run_for_each(name, &call.texts("id"), "was not changed", &|id| {

@@ -170,7 +170,8 @@ impl Output {
             "csv" => self.csv(columns, rows),
             "value" => rows.iter().map(line).collect(),
             // The clients of OpenStack print a blank line.
-            _ if rows.is_empty() && !self.print_empty => "\n".to_owned(),
+            _ if rows.is_empty() && !self.print_empty && session.columns().is_none() => "\n".to_owned(),
+            _ if rows.is_empty() && !self.print_empty => "The list is empty.\n".to_owned(),
             _ => self.table(columns, rows, minimum),
         })
     }

@@ -25,17 +25,7 @@ impl TypedCommandLine {
     /// Returns the jobs of the instance groups, and of the CPI except for `logs`.
     pub(super) fn jobs(&self) -> Vec<String> {
         let Some((_, root)) = self.load_outline() else { return Vec::new() };
-        let mut job_names = Vec::new();
-        for group in items(root.get("instance_groups").or_else(|| root.get("jobs"))) {
-            job_names.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
-        }
-        if let Some(provider) = root.get("cloud_provider").filter(|_| !self.is(&["logs"])) {
-            job_names.extend(names(provider.get("template").map(std::slice::from_ref).unwrap_or_default()));
-            job_names.extend(names(items(provider.get("templates"))));
-        }
-        job_names.sort();
-        job_names.dedup();
-        job_names
+        job_names(&root, !self.is(&["logs"]))
     }
 
     /// Returns the CPIs of the CPI config, or of the manifest.
@@ -78,6 +68,21 @@ impl TypedCommandLine {
         };
         paths.into_iter().filter(is_variable).collect()
     }
+}
+
+/// Returns the jobs of the instance groups of a manifest, and with `includes_cpi` those of the CPI.
+pub(in crate::cli) fn job_names(root: &Node, includes_cpi: bool) -> Vec<String> {
+    let mut job_names = Vec::new();
+    for group in items(root.get("instance_groups").or_else(|| root.get("jobs"))) {
+        job_names.extend(names(items(group.get("jobs").or_else(|| group.get("templates")))));
+    }
+    if let Some(provider) = root.get("cloud_provider").filter(|_| includes_cpi) {
+        job_names.extend(names(provider.get("template").map(std::slice::from_ref).unwrap_or_default()));
+        job_names.extend(names(items(provider.get("templates"))));
+    }
+    job_names.sort();
+    job_names.dedup();
+    job_names
 }
 
 /// Returns the paths that continue the typed one by one step. If there is only one, also returns the paths a

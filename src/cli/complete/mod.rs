@@ -20,6 +20,8 @@ use super::{grammar, help, paths};
 use base::{Error, Result};
 use shells::{BASH, ZSH};
 
+pub(super) use self::manifest::job_names;
+
 const SHELLS: [&dyn EnvCompleter; 5] = [&BASH, &ZSH, &Fish, &Powershell, &Elvish];
 
 /// Returns the completion script of a shell.

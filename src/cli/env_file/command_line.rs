@@ -64,20 +64,24 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first_matches)?), error))
     };
-    // `alternative` is the end of a hint.
-    let unusable_if_unnamed = |error: clap::Error, alternative: &str| match unnamed_error(&error) {
+    // `alternative` is another step.
+    let unusable_if_unnamed = |error: clap::Error, alternative: Option<String>| match unnamed_error(&error) {
         Some((error, word)) => {
             let ellipsis = if args.len() > path.len() + 1 { " …" } else { "" };
             let line = format!("monopile {} {word}{ellipsis}", path.join(" "));
-            unusable(error.with_hint(format!("name it: `{line}`{alternative}")))
+            unusable(error.with_hint(format!("name it: `{line}`")).with_hints(alternative))
         }
         None => Err(error),
+    };
+    let key = |error: &clap::Error| match missing_words(error).any(|name| name == "<STORE>") {
+        true => "vars_store",
+        false => "manifest",
     };
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
             (None, Ok(cli)) => Ok(CommandLine::Understood(cli, words, Vec::new())),
-            (None, Err(error)) => unusable_if_unnamed(error, ""),
+            (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
     let option_path = matches.get_one::<EnvFile>("env_file").map(|file| file.path.clone());
@@ -98,10 +102,12 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         return match (parse_strictly(), remarks.first()) {
             (Ok(cli), _) => Ok(CommandLine::Understood(cli, words, remarks)),
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
-                unusable_if_unnamed(error, &format!("; {}", clean_line(text)))
+                unusable_if_unnamed(error, Some(clean_line(text)))
             }
             (Err(error), None) => {
-                unusable_if_unnamed(error, ", or in an env file .monopile.yml, here or in a directory above")
+                let key = key(&error);
+                let hint = format!("or set `{key}` in a file .monopile.yml, here or in a directory above");
+                unusable_if_unnamed(error, Some(hint))
             }
         };
     };
@@ -117,10 +123,8 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable_file(error),
             None => {
-                let is_store = missing_words(&error).any(|name| name == "<STORE>");
-                let key = if is_store { "vars_store" } else { "manifest" };
-                let text = format!(", or add `{key}` to the env file '{}'", file.path.display());
-                unusable_if_unnamed(error, &clean_line(&text))
+                let hint = format!("or add `{}` to the env file '{}'", key(&error), file.path.display());
+                unusable_if_unnamed(error, Some(clean_line(&hint)))
             }
         },
     }
@@ -141,8 +145,7 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
             Some((_, word)) => with_hint(
                 error,
                 format!(
-                    "{word} may be left out only if an env file .monopile.yml, here or in a directory above, \
-                     names it"
+                    "add {word} as well, or set it in a file .monopile.yml, here or in a directory above"
                 ),
             ),
             None => error,
@@ -160,8 +163,14 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
     if value_names.nth(1).is_some_and(|names| names == ["CID"])
         && let Some(manifest) = lone_manifest(grammar, args)
     {
-        let status = format!("monopile status {}", shell_word(&manifest));
-        return with_hint(error, format!("add the CID; to see those on record: `{status}`"));
+        let list = match command.get_name() {
+            "attach-disk" | "delete-disk" => "disks",
+            "delete-snapshot" => "snapshots",
+            "delete-stemcell" => "stemcells",
+            _ => "status",
+        };
+        let list = format!("monopile {list} {}", shell_word(&manifest));
+        return with_hint(error, format!("add the CID; to see those on record: `{list}`"));
     }
     with_hint(error, format!("name the manifest first, even with an env file: `{line} {}`", words.join(" ")))
 }
@@ -326,12 +335,25 @@ fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile
     if !is_yaml && file.is_some_and(|file| file.content.vars_store_in_use().is_some()) {
         return None;
     }
+    let word_path = paths::expand(std::path::Path::new(word), paths::home().as_deref());
+    if manifest::is_manifest(&word_path) {
+        let error = Error::usage(format!("'{word}' is a manifest, not a vars store"));
+        let store = paths::default_vars_store(&word_path, &word_path).filter(|store| store.exists());
+        return Some(match store {
+            Some(store) => error.with_hint(format!(
+                "its vars store is beside it: `monopile {command} {} {placeholder}`",
+                shell_word(&store.to_string_lossy())
+            )),
+            None => error.with_hint("name its vars store: with --vars-store, that of create-env"),
+        });
+    }
     let store = shell_word(word);
     let error = Error::usage(format!("no variable is given, only the vars store '{word}'"));
-    Some(error.with_hint(format!(
-        "name it: `monopile {command} {store} {placeholder}`. To list the names: `monopile vars list \
-         {store}`"
-    )))
+    Some(
+        error
+            .with_hint(format!("name it: `monopile {command} {store} {placeholder}`"))
+            .with_hint(format!("to list the names: `monopile vars list {store}`")),
+    )
 }
 
 fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
@@ -497,7 +519,7 @@ fn file_error(file: &EnvFile, error: &clap::Error) -> Option<Error> {
     let text = error.render().to_string();
     let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
     Some(
-        Error::invalid(format!("invalid env file '{}'", file.path.display()))
-            .with_source(format!("{}: {message}", option.place)),
+        Error::invalid(format!("{}: {message}", option.place))
+            .with_hint("see the keys of env files and their values: `monopile help env-file`"),
     )
 }

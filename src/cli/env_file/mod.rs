@@ -173,8 +173,10 @@ fn open_env_file(path: Option<&Path>, command: &str) -> Result<OpenedEnvFile> {
                 format!("to trust it: `monopile trust {}`", shell_word(&path.display().to_string())),
             ))
         }
-        SearchResult::Nothing => Err(Error::usage("there is no .monopile.yml here or in a directory above")
-            .with_hint(format!("name the env file: `{command} FILE`"))),
+        SearchResult::Nothing => {
+            Err(Error::usage("no env file .monopile.yml exists here or in a directory above")
+                .with_hint(format!("name the env file: `{command} FILE`")))
+        }
     }
 }
 

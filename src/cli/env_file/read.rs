@@ -91,6 +91,7 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
         input::read_file(&opened_file.file, MAX_ENV_FILE_BYTES).map_err(|error| match error.kind() {
             std::io::ErrorKind::IsADirectory => {
                 Error::invalid(format!("env file '{}' is a directory", path.display()))
+                    .with_hint("name the file in it: `monopile SAME-COMMAND --env-file FILE`")
             }
             std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
                 "env file '{}' is larger than {} MiB",
@@ -123,20 +124,23 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
     for (key, value) in map.iter() {
         reader.read_entry(key, value);
     }
-    let count = match reader.problems.len() {
-        0 => {
+    let error = match reader.problems.as_slice() {
+        [] => {
             return Ok(EnvFile {
                 path: path.to_owned(),
                 real_path: opened_file.real_path.clone(),
                 content: Arc::new(reader.content),
             });
         }
-        1 => String::new(),
-        count => format!(": {count} problems"),
+        [problem] => Error::invalid(problem),
+        problems => Error::invalid(format!(
+            "the env file '{}' is not valid: {} problems",
+            path.display(),
+            problems.len()
+        ))
+        .with_source(problems.join("\n")),
     };
-    Err(Error::invalid(format!("invalid env file '{}'{count}", path.display()))
-        .with_source(reader.problems.join("\n"))
-        .with_hint("its keys and their values: `monopile help env-file`"))
+    Err(error.with_hint("see its keys and their values: `monopile help env-file`"))
 }
 
 /// Returns the base of relative paths. It is as short as the operator's path, unless that path is a link.
@@ -176,7 +180,7 @@ impl Reader {
         let option = OPTIONS.into_iter().find(|(option, ..)| *option == name);
         if option.is_none() && !KEYS.contains(&name) {
             let hint = did_you_mean(name, KEYS.into_iter().chain(OPTIONS.map(|(key, ..)| key)));
-            return self.report(key, format!("unknown key '{name}'{hint}"));
+            return self.report(key, format!("the env file has the unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
@@ -256,7 +260,7 @@ impl Reader {
             Data::String(text) if !text.is_empty() => Some(text.as_str().to_owned()),
             Data::Int(number) => Some(number.to_string()),
             _ => {
-                self.report_wrong_type(name, "text", value);
+                self.report_wrong_type(name, "a string", value);
                 None
             }
         }
@@ -301,7 +305,7 @@ impl Reader {
                 Data::Int(number) => words.push(number.to_string()),
                 _ => {
                     let kind = kind_with_article(item);
-                    self.report(item, format!("a word of `{name}` must be text, not {kind}"));
+                    self.report(item, format!("a word of `{name}` must be a string, not {kind}"));
                 }
             }
         }

@@ -21,7 +21,7 @@ use engine::state::{self, Version};
 ///
 /// --restore replaces the current state, and keeps it as a version: restore that one to undo. It lists the
 /// VMs and disks that the restored version does not know, which no command then finds or deletes, and asks;
-/// without a terminal it needs --yes. Nothing changes in the cloud: compare with `monopile cloud-check
+/// without a terminal it needs --yes. Nothing changes in the IaaS: compare with `monopile cloud-check
 /// --report`.
 #[derive(Debug, Clone, Args)]
 pub(super) struct BackupArgs {

@@ -1,4 +1,4 @@
-//! `monopile state forget`: drops a record.
+//! `monopile state forget`: forgets a record.
 
 use clap::{Args, ValueHint};
 
@@ -16,7 +16,7 @@ use engine::record_commands::{self, ConsentRequest, ForgettableRecord};
 /// The heading of the records to forget.
 const RECORD: &str = "Record (exactly one)";
 
-/// Drop a record; nothing is deleted in the cloud
+/// Forget a record; nothing is deleted in the IaaS
 ///
 /// Use it for a resource that no longer exists, or that another tool will manage. After this, no command
 /// finds or deletes the resource. A new VM gets an empty disk in place of a forgotten one.
@@ -92,7 +92,7 @@ impl RecordArgs {
             (None, Some(call)) => Ok(ForgettableRecord::Call(call)),
             (None, None) if self.failed_calls => Ok(ForgettableRecord::FailedCalls),
             // clap ensures that exactly one is given.
-            (None, None) => Err(Error::usage("no record to forget is given")),
+            (None, None) => Err(Error::usage("no record to forget is named")),
         }
     }
 }

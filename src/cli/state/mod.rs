@@ -80,7 +80,7 @@ impl ConsentArgs {
         }
         let question = match request.consequence.is_empty() {
             true => request.question.clone(),
-            false => format!("{}. {}", base::text::capitalized(&request.consequence), request.question),
+            false => format!("{}.\n{}", base::text::capitalized(&request.consequence), request.question),
         };
         match ui::prompt::confirm(&question)? {
             true => Ok(()),

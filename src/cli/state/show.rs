@@ -56,8 +56,10 @@ pub(in crate::cli) fn open_call(call: &ShownCall) -> String {
     let status = match (call.status, pids.as_slice()) {
         (OpenCallStatus::Settles, _) => "the next run records its outcome".to_owned(),
         (OpenCallStatus::Unknown, _) => "its outcome is unknown".to_owned(),
-        (OpenCallStatus::Running, []) => "its CPI process still runs".to_owned(),
-        (OpenCallStatus::Running, pids) => format!("its CPI process still runs (pid {})", pids.join(", ")),
+        (OpenCallStatus::Running, []) => "its CPI process is still running".to_owned(),
+        (OpenCallStatus::Running, pids) => {
+            format!("its CPI process is still running (pid {})", pids.join(", "))
+        }
     };
     format!("`{}` of {}{holder_suffix}: {status}", call.method, call.target)
 }
@@ -76,7 +78,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
     if let Some(vm) = &overview.vm {
         let mut details: Vec<String> =
             vm.instance.iter().map(|instance| format!("instance {instance}")).collect();
-        details.extend(vm.agent_id.iter().map(|id| format!("agent {id}")));
+        details.extend(vm.agent_id.iter().map(|id| format!("agent ID {id}")));
         details.extend(vm.contract.iter().map(|contract| format!("contract {contract}")));
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
         table.row(["VM".to_owned(), vm.cid.to_string(), yes_or_no(true), details.join(", ")]);

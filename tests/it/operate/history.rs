@@ -51,7 +51,7 @@ fn history_records_every_run_and_its_outcome() {
     let text = history(&["--steps"]).stdout;
     let expected = [
         "killed",
-        "failed (5)",
+        "failed, exit code 5",
         "    Creating VM",
         "  Plan: Create a VM",
         "    1. Upload stemcell ",

@@ -103,7 +103,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     let files = crate::agent::world::untar(&fs::read(&path).unwrap());
     assert!(files.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
     let second_run = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
-    assert!(second_run.stderr.contains("(--out) exists already"), "{}", second_run.stderr);
+    assert!(second_run.stderr.contains("(--out) already exists"), "{}", second_run.stderr);
     assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
 
     hello.delete(&[]).success();
