@@ -178,18 +178,22 @@ fn silent_vm_in_another_region_is_not_called_gone() {
         };
         let (stdout, stderr) = run("status", &[]);
         assert!(stdout.contains("  NOT FOUND BY THE CPI\n"), "{stdout}");
-        assert!(stderr.contains("hint: if the VM is gone, check the disks with "), "{stderr}");
+        assert!(
+            stderr
+                .contains("hint: if the IaaS does not show the VM, check the disks: `monopile cloud-check "),
+            "{stderr}"
+        );
         let (stdout, stderr) = run("cloud-check", &["-n"]);
         for text in
             [format!("the CPI does not find VM '{vm}'"), format!("the CPI does not find disk '{disk}'")]
         {
             assert!(stdout.contains(&text), "{text}: {stdout}");
         }
-        let last_hint = stderr.rsplit("hint: ").next().unwrap();
-        assert!(
-            last_hint.starts_with("only if the IaaS does not show the disk, forget its record: "),
-            "{stderr}"
-        );
+        let hints: Vec<&str> = stderr.split("hint: ").collect();
+        let [.., forget, deploy] = hints.as_slice() else { panic!("{stderr}") };
+        let condition = "only if the IaaS does not show the disk, forget its record: ";
+        assert!(forget.starts_with(condition), "{stderr}");
+        assert!(deploy.starts_with("then deploy with an empty disk: "), "{stderr}");
         let (stdout, _) = run("cloud-check", &["--report"]);
         assert!(stdout.contains("the CPI does not find it"), "{stdout}");
     }
