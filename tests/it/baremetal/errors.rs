@@ -27,11 +27,11 @@ fn rejects_existing_objects() {
         let extra_args = ["--boot-index", index, "--property", "auth_password=s3cretpw1234"];
         [&options[..], &extra_args].concat()
     };
-    bench.expect_error(&target("0"), 1, &["(409)", "boot index '0'", "choose the next free boot index"]);
+    bench.expect_error(&target("0"), 1, &["(409)", "boot index '0'", "choose a free boot index"]);
     bench.expect_error(
         &[target("1"), vec!["--uuid", &uuid]].concat(),
         1,
-        &["(409)", "with UUID", "leave `--uuid` out"],
+        &["(409)", "with UUID", "leave out --uuid"],
     );
 }
 
@@ -118,7 +118,7 @@ fn rejects_unknown_fields() {
     bench.expect_error(
         &unset("--extra"),
         1,
-        &["(400)", "can't remove a non-existent object 'nothing'", "the keys it has"],
+        &["(400)", "can't remove a non-existent object 'nothing'", "the keys that exist"],
     );
     bench.expect_error(&unset("--property"), 1, &["(400)", "can't remove a non-existent object 'nothing'"]);
     bench.expect_error(
@@ -156,8 +156,8 @@ fn invalid_values_are_not_sent() {
     );
     bench.expect_error(&set("target_portals=[\"a\\u0007\"]"), 3, &["control characters"]);
     bench.expect_error(&set("auth_password=******"), 3, &["the mask that stands for a password"]);
-    bench.expect_error(&["volume", "target", "set", &target], 2, &["nothing to set"]);
-    bench.expect_error(&["volume", "target", "unset", &target], 2, &["nothing to unset"]);
+    bench.expect_error(&["volume", "target", "set", &target], 2, &["no field to set is given"]);
+    bench.expect_error(&["volume", "target", "unset", &target], 2, &["no field to unset is given"]);
     bench.expect_error(&["volume", "target", "set", &target, "--boot-index=-1"], 2, &["--boot-index"]);
     bench.expect_error(&set("novalue"), 2, &["KEY=VALUE"]);
     bench.expect_error(&["volume", "target", "list", "--long", "--fields", "uuid"], 2, &["--fields"]);

@@ -61,7 +61,7 @@ fn node_is_enrolled_made_available_and_retired() {
     let empty_collection = collect(&["root@machine", "--type", "portgroup"]).exits_with(1);
     assert!(empty_collection.stderr.contains("reports no initiator"), "{}", empty_collection.stderr);
 
-    let error_parts = ["(400)", "\"provide\"", "in state \"enroll\"", "`node manage`"];
+    let error_parts = ["(400)", "\"provide\"", "in state \"enroll\"", "node manage"];
     bench.expect_error(&["node", "provide", name], 1, &error_parts);
     let management = ok(&["node", "manage", name, "--wait", "1m"]);
     assert!(management.stderr.contains("is 'manageable'"), "{}", management.stderr);
@@ -102,7 +102,7 @@ fn power_off_is_asked_for_before_a_change() {
     let target = bench.create_target(&node.name, "0");
     bench.run(&["node", "power", "on", &node.name]).success();
     let set = ["volume", "target", "set", &target, "--extra", "a=b"];
-    bench.expect_error(&set, 1, &["(400)", "node power off NODE", "--power-off"]);
+    bench.expect_error(&set, 1, &["(400)", "node power off ", "--power-off"]);
     let with_power_off = [&set[..], &["--power-off"]].concat();
     let mut pty = Pty::start(bench.ironic.monopile(&bench.world, &with_power_off), (100, 30));
     pty.wait_for("the question", |screen| screen.contains(&format!("Power off node {}?", node.name)));
@@ -138,15 +138,15 @@ fn bad_input_about_nodes_is_refused() {
             2,
             &["--no-automated-clean"],
         ),
-        (&["node", "set", name], 2, &["nothing to set"]),
+        (&["node", "set", name], 2, &["no field to set is given"]),
         (&["node", "set", name, "--driver-info", "ipmi_password=******"], 3, &["driver_info.ipmi_password"]),
         (&["node", "set", "nope", "--name", "x"], 1, &["(404)", "Node nope"]),
-        (&["node", "unset", name], 2, &["nothing to unset"]),
+        (&["node", "unset", name], 2, &["no field to unset is given"]),
         (&["node", "unset", name, "--property", "nothing"], 1, &["can't remove a non-existent"]),
         (&["node", "delete", "nope"], 1, &["(404)", "node nope was not deleted"]),
         (&["node", "manage", name, "--wait", "x"], 2, &["--wait"]),
         (&["node", "manage", "nope"], 1, &["(404)", "did not change its state"]),
-        (&["node", "inspect", name], 1, &["(400)", "\"inspect\"", "node show NODE"]),
+        (&["node", "inspect", name], 1, &["(400)", "\"inspect\"", "node show "]),
         (&["node", "adopt", name], 1, &["(400)", "\"adopt\""]),
         (&["node", "abort", name], 1, &["(400)", "\"abort\""]),
         (&["node", "undeploy", name], 1, &["(400)", "\"deleted\""]),
@@ -159,7 +159,7 @@ fn bad_input_about_nodes_is_refused() {
         (&["node", "power", "on", "nope"], 1, &["(404)", "did not change its power state"]),
         (&["node", "power", "off", name, "--power-timeout", "x"], 2, &["--power-timeout"]),
         (&["node", "reboot"], 2, &["NODE"]),
-        (&["node", "boot", "device", "set", name], 2, &["not provided"]),
+        (&["node", "boot", "device", "set", name], 2, &["needs NODE"]),
         (&["node", "boot", "device", "set", name, "floppy-disk"], 1, &["(400)", "floppy-disk"]),
         (&["node", "boot", "device", "show", "nope"], 1, &["(404)"]),
         (&["node", "maintenance", "set", "nope"], 1, &["(404)"]),
