@@ -267,7 +267,8 @@ fn variables_of_the_last_deploy_must_be_given_again() {
     let new = hello.create(&[]).exits_with(3);
     assert!(new.stderr.contains("((port))"), "{}", new.stderr);
     assert!(
-        new.stderr.contains(" --var port=VALUE`, or declare a type under `variables:`"),
+        new.stderr
+            .contains(" --var port=VALUE`\n  hint: to have create-env generate a value, declare a type"),
         "{}",
         new.stderr
     );
@@ -355,7 +356,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         counter += 1;
         for step in steps {
             let run = hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
-            assert!(run.stdout.contains("will replace the VM: `monopile plan MANIFEST`\n"), "{}", run.stdout);
+            assert!(run.stdout.contains(" replaces the VM: `monopile plan MANIFEST`\n"), "{}", run.stdout);
         }
         if steps[0] == ["default_ca"] {
             let store_text = hello.world.read("creds.yml");
@@ -363,7 +364,7 @@ fn after_a_rotation_the_old_vm_is_stopped() {
                 hello.world.run(["vars", "rotate", "creds.yml", "default_ca", "--finish"]).exits_with(3);
             for text in [
                 "the last rotation of 'default_ca' is not deployed yet: ",
-                "deploy it first: `monopile create-env MANIFEST --vars-store creds.yml`",
+                ": `monopile create-env MANIFEST --vars-store creds.yml`",
             ] {
                 assert!(early_finish.stderr.contains(text), "{text}: {}", early_finish.stderr);
             }

@@ -81,13 +81,13 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
             "`cloud_provider.cpi` has the unknown key 'xyzzy', which is ignored\n",
             "`instance_groups[0]` has the unknown key 'vm_extensoins', which is ignored; did you mean \
                 'vm_extensions'?",
-            "`vm_types[a]` has the unknown key 'cloud_propertys', which is ignored; did you mean \
+            "`vm_types[0]` has the unknown key 'cloud_propertys', which is ignored; did you mean \
                 'cloud_properties'?",
-            "`networks[default].subnets[0]` has the unknown key 'cloud_properties_by_cpis', which is \
+            "`networks[0].subnets[0]` has the unknown key 'cloud_properties_by_cpis', which is \
                 ignored; did you mean 'cloud_properties_by_cpi'?",
-            "`networks[default].subnets[0].static` has '127.0.79.999', which is not an IP address: it is \
+            "`networks[0].subnets[0].static` has '127.0.79.999', which is not an IP address: it is \
                 ignored\n",
-            "`networks[default].subnets[0].reserved` has '10.9.9.9 - 10.9.9.20', which is not in the \
+            "`networks[0].subnets[0].reserved` has '10.9.9.9 - 10.9.9.20', which is not in the \
                 `range` 127.",
             "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \
                 'exec_path'?",

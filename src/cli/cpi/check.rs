@@ -350,7 +350,8 @@ fn result_lines(checks: &[&Check]) -> String {
     for check in checks {
         let verdict = check.verdict_text();
         for reason in check.plain_reasons() {
-            let is_same = |entry: &&mut SharedReason<'_>| entry.reasons == [reason] && entry.verdict == verdict;
+            let is_same =
+                |entry: &&mut SharedReason<'_>| entry.reasons == [reason] && entry.verdict == verdict;
             match shared_reasons.iter_mut().find(is_same) {
                 Some(entry) => entry.checks.push(&check.name),
                 None => shared_reasons.push(SharedReason {

@@ -164,7 +164,9 @@ pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Optio
     let url = url?;
     if url.starts_with("http") && sha1.is_none() {
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
-        problems.add_hint(format!("compute the `sha1`: `curl -L {} | sha1sum`", shell_word(&url)));
+        // The URL may have credentials, which cannot be told apart if it is not valid.
+        let shown_url = if url.contains('@') { "URL".into() } else { shell_word(&url) };
+        problems.add_hint(format!("compute the `sha1`: `curl -L {shown_url} | sha1sum`"));
     }
     let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
     let origin =

@@ -107,7 +107,7 @@ fn wrong_places_are_rejected() {
     for (place, problem) in [
         ("missing", "'missing' (--all) does not exist"),
         ("file", "'file' (--all) is not a directory"),
-        ("empty", "there is no .monopile.yml below 'empty'"),
+        ("empty", "no env file .monopile.yml exists below 'empty'"),
     ] {
         let run = world.run(["status", "--all", place]).exits_with(3);
         assert!(run.stderr.contains(problem) && run.stderr.contains("hint: "), "{}", run.stderr);

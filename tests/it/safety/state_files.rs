@@ -47,7 +47,7 @@ fn rejects_invalid_states_and_names_the_line() {
         (
             "a disk of no size",
             disk(r#"{"id": "a", "cid": "x", "size": "1"}"#).into(),
-            "`size` must be a whole number, not the text \"1\"",
+            "`size` must be a whole number, not the string \"1\"",
             "line 4",
         ),
         (
