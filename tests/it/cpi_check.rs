@@ -408,7 +408,7 @@ fn call_prints_the_exchange_without_secrets() {
     let run = cpi.run("call", &["delete_dsk", "x"]).exits_with(1);
     assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
     let run = cpi.run("call", &["delete_disk"]).exits_with(1);
-    assert!(run.stderr.contains("usage: delete_disk DISK_CID"), "{}", run.stderr);
+    assert!(run.stderr.contains("not 0: delete_disk DISK_CID"), "{}", run.stderr);
     let run = cpi.run("call", &["has_disk", "no-such", "--json"]).success();
     let call: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&call["success"], &call["request"]["api_version"]), (&json!(true), &json!(2)));

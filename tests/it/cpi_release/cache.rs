@@ -278,7 +278,7 @@ fn package_dir_of_another_user_is_not_used() {
     let mut env = Env::new(&machine, &machine.release());
     env.options = vec!["--package-dir".into(), directory.display().to_string()];
     let run = env.create(&[]).exits_with(3);
-    assert!(run.stderr.contains("is in the way of the CPI's package 'left'"), "{}", run.stderr);
+    assert!(run.stderr.contains("package 'left' cannot be installed"), "{}", run.stderr);
     assert!(directory.join("left/precious").is_file());
     assert!(machine.compiled_packages().is_empty() && !env.hello.world.exists("state.json"));
 }

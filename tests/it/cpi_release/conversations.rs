@@ -134,7 +134,7 @@ fn conversation_of_a_drain() {
     stage.set_drain_script("sleep 200");
     stage.create(&[]);
     let run = stage.run("stop-env", &["--drain-timeout", "500ms"]).success();
-    assert!(run.stderr.contains("(--drain-timeout); stopping them anyway"), "{}", run.stderr);
+    assert!(run.stderr.contains("(--drain-timeout): stopping them anyway"), "{}", run.stderr);
     snapshot!("drained_until_the_deadline", stage, stage.traffic.take());
     stage.env.delete(&["--skip-drain"]).success();
 }
