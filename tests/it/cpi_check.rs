@@ -159,7 +159,7 @@ const PLANTED: [Planted; 22] = [
         &["rpc: garbage on standard input", "rpc: empty standard input"],
         "nothing on standard",
     ),
-    ("disks-as-hash", &["contract v2: get_disks"], "an array of non-empty CIDs"),
+    ("disks-as-hash", &["contract v2: get_disks"], "a list of non-empty CIDs"),
     ("leaks-on-failure", &["contract v2: create_disk without a VM"], "left disk 'disk-"),
     (
         "disk-goes-with-vm",

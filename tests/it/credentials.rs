@@ -197,7 +197,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     state["monopile"].as_object_mut().unwrap().remove("credentials");
     hello.world.write("state.json", state.to_string());
     let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
-    assert!(run.stderr.contains("use the vars store of the last deploy"), "{}", run.stderr);
+    assert!(run.stderr.contains("pass the vars store of the last deploy"), "{}", run.stderr);
     assert!(!Hello::methods(&hello.take_requests()).contains(&"delete_vm"));
     hello.world.write("state.json", complete_state.to_string());
 

@@ -52,7 +52,7 @@ impl ChaosLife {
                     let is_missing = run.code == 3 && text.contains("there is no state");
                     (run.code == 0 || is_missing) && !self.hello.world.exists("state.json")
                 }
-                _ => run.code == 0 && !text.contains("` starts them"),
+                _ => run.code == 0 && !text.contains("o start them: `monopile start-env"),
             };
             if is_reached {
                 return;
@@ -126,7 +126,7 @@ impl ChaosLife {
             options.push("--recreate");
             was_followed = true;
         }
-        if text.contains("` starts them") {
+        if text.contains("o start them: `monopile start-env") {
             self.run_in_peace(OperatorCommand::Start, &[]);
             was_followed = true;
         }

@@ -256,7 +256,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     for part in [
         "has expired; it is taken over",
         &format!("the call was made by `create-env` on {user}@{host} (pid {pid}, since "),
-        &format!("if {host} is only cut off"),
+        &format!("if {host} can be reached again later"),
         "look in the IaaS for",
         "--forget-open-calls",
     ] {
