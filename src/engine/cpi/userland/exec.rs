@@ -16,8 +16,9 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getegid, geteuid};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getegid, geteuid, umask};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::files::USER_ID;
@@ -76,6 +77,8 @@ fn enter(path: &Path, layout: &Layout, program: &[OsString], executable: &Path) 
 /// machine allows both.
 fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> {
     let has_own_proc = tree::enter(layout)?;
+    // As on a VM. The modes of compiled files must not depend on this machine.
+    umask(Mode::from_raw_mode(0o022));
     let Some((name, arguments)) = program.split_first() else {
         // If a program that does not exist is reported as missing, all steps before its start have succeeded.
         return match start("/proc/none".as_ref(), &[], "/".as_ref(), layout.further_ids) {
