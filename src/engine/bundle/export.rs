@@ -9,8 +9,8 @@ use crate::jobs::Packages;
 use crate::prepare;
 use crate::prepare::obtain::{self, ArtifactRefs, IdentifyBy};
 use crate::run_context::{RunContext, signals};
-use artifact::Release;
 use artifact::shared_cache::{BundleContent, BundleWriter, SshKey};
+use artifact::{Release, Stemcell};
 use base::events::Stage;
 use base::files::directory::parent;
 use base::{Error, Result};
@@ -51,10 +51,6 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     }
     let releases =
         releases.iter().map(|release| release.open_release(run, &stage)).collect::<Result<Vec<Release>>>()?;
-    if request.signing_key.is_some() {
-        let stemcell = stemcell.open_stemcell(run, &stage)?;
-        Packages::collect(&deployment, &releases, &stemcell)?.add_to_bundle(run, &mut bundle)?;
-    }
     let cpi_inputs = OwnedCpiInputs::for_deployment(
         run,
         request.renderer_choice,
@@ -64,8 +60,18 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
         releases,
     )?;
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
+    let stemcell = request.signing_key.as_ref().map(|_| stemcell.open_stemcell(run, &stage)).transpose()?;
+    let packages = match &stemcell {
+        Some(stemcell) => Some(Packages::collect(&deployment, cpi_inputs.borrowed().releases, stemcell)?),
+        None => None,
+    };
+    let packages_and_stemcell = packages.as_ref().zip(stemcell.as_ref());
     for name in resolved_cpis.names() {
-        add_cpi(&resolved_cpis, name, request.signing_key.is_some(), run, &mut bundle, &stage)?;
+        add_cpi(&resolved_cpis, name, packages_and_stemcell, run, &mut bundle, &stage)?;
+    }
+    // After the CPIs, which may be compiled in the stemcell.
+    if let Some(packages) = packages {
+        packages.add_to_bundle(run, &mut bundle)?;
     }
     signals::check_may_continue(run)?;
     let content = bundle.finish()?;
@@ -73,11 +79,12 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     Ok(content)
 }
 
-/// Adds the userland of a CPI, and its packages if `has_packages`.
+/// Adds the userland of a CPI. With the packages of the VM, adds its packages, too, and puts those that the
+/// VM can use into the cache.
 fn add_cpi(
     resolved_cpis: &ResolvedCpis<'_>,
     name: Option<&str>,
-    has_packages: bool,
+    vm_packages: Option<(&Packages<'_>, &Stemcell)>,
     run: &RunContext,
     bundle: &mut BundleWriter<'_>,
     stage: &Stage,
@@ -86,13 +93,15 @@ fn add_cpi(
     for (digest, path) in resolved_cpis.download_userland(&userland_ref, stage)? {
         bundle.add_download(&digest, &path)?;
     }
-    let packages = match has_packages {
-        true => resolved_cpis.install(name, stage)?.packages,
-        false => None,
-    };
+    let Some((vm_packages, stemcell)) = vm_packages else { return Ok(()) };
+    let runnable_cpi = resolved_cpis.install(name, stage)?;
+    if let Some(cpi_packages) = runnable_cpi.packages_in_stemcell(stemcell) {
+        vm_packages.take_from_cpi(run, cpi_packages, stage)?;
+    }
+    let shareable = runnable_cpi.packages.as_ref().and_then(|packages| packages.shareable.as_ref());
     let directory = run.paths.scratch.join("bundle");
     create_private_directory(&directory)?;
-    for package in packages.iter().flat_map(|installed_packages| &installed_packages.shareable) {
+    for package in shareable.into_iter().flat_map(|userland_packages| &userland_packages.packages) {
         signals::check_may_continue(run)?;
         let archive = directory.join(format!("{}.tgz", package.key));
         let digest = package.pack(&archive)?;

@@ -7,14 +7,17 @@ use std::rc::Rc;
 
 use super::connection::CpiConnection;
 use super::source::{CpiInputs, LocationSource, ResolvedCpis, RunnableCpi, ShareableInstallation};
+use crate::cpi::install::UserlandPackages;
 use crate::run_context::RunContext;
 use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
+use artifact::Stemcell;
 use base::console::LastBoot;
 use base::events::Stage;
 use base::text::shell_word;
 use base::vm_directory;
 use base::{Error, Result};
 use manifest::cpi_label;
+use manifest::deployment::ArtifactRef;
 
 /// The name of a CPI; `None` for the default CPI of `cloud_provider`.
 pub(crate) type CpiName = Option<String>;
@@ -85,6 +88,26 @@ impl<'a> Cpis<'a> {
         let runnable_cpi = self.resolved_cpis.install(name, stage)?;
         self.runnable_cpis.borrow_mut().insert(name.map(str::to_owned), runnable_cpi);
         Ok(())
+    }
+
+    /// Returns the packages of an installed CPI that was compiled in this stemcell. VMs of it can use them.
+    pub(crate) fn packages_in_stemcell(
+        &self,
+        name: Option<&str>,
+        stemcell: &Stemcell,
+    ) -> Option<UserlandPackages> {
+        let runnable_cpis = self.runnable_cpis.borrow();
+        runnable_cpis.get(&name.map(str::to_owned))?.packages_in_stemcell(stemcell).cloned()
+    }
+
+    /// Plans the result of [`Self::packages_in_stemcell`] for a CPI that is not installed. Compiles nothing.
+    pub(crate) fn plan_packages_in_stemcell(
+        &self,
+        name: Option<&str>,
+        stemcell_ref: &ArtifactRef,
+        stemcell: &Stemcell,
+    ) -> Result<Option<UserlandPackages>> {
+        self.resolved_cpis.plan_packages_in_stemcell(name, stemcell_ref, stemcell)
     }
 
     /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].

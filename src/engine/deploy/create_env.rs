@@ -111,9 +111,16 @@ pub fn create_env(
         Some(installation) => cpis.take_installation(cpi, installation?.finish(run)?),
         None => cpis.install(cpi, &validating)?,
     }
+    // The VM may turn out to be gone.
+    let may_create_vm = draft.plan.creates_vm() || unusable_agent.is_some();
+    if (draft.plan.deploys_jobs() || may_create_vm)
+        && let Some(cpi_packages) = cpis.packages_in_stemcell(cpi, &artifacts.stemcell)
+    {
+        deploy_run.packages.take_from_cpi(run, &cpi_packages, &validating)?;
+    }
     validating.finish();
     plan_report.packages =
-        draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
+        draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run, None)).transpose()?;
     // Otherwise, the CPI decides below what is done.
     if unusable_agent.is_none() {
         run.reporter.show_plan(plan_report.text());
@@ -129,8 +136,7 @@ pub fn create_env(
     connecting.finish();
     let origin = &prepared_deployment.deployment.stemcell.origin;
     check_formats(run, cpi, connection.stemcell_formats(), origin, &artifacts.stemcell.stemcell_formats)?;
-    // The VM may turn out to be gone.
-    if draft.plan.creates_vm() || unusable_agent.is_some() {
+    if may_create_vm {
         deploy_run.vm_cloud_properties =
             super::vm::determine_cloud_properties(&connection, &prepared_deployment.deployment, run)?;
     }

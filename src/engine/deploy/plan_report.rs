@@ -180,12 +180,17 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         let (mut deploy_run, cpis) = validate(run, request, validation_inputs, &state, &validating)?;
         let agent_state = draft.agent_state.as_ref();
         keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
-        cpis.check(draft.prepared_deployment.deployment.cpi(), &state, &validating)?;
+        let deployment = &draft.prepared_deployment.deployment;
+        cpis.check(deployment.cpi(), &state, &validating)?;
         draft.stopped_vm = find_stopped_vm(draft.unusable_agent.as_ref(), &cpis, &state)?;
         if !is_vm_expected {
             draft.prepared_deployment.check_untracked(run, inputs)?;
         }
-        packages = draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run)).transpose()?;
+        if draft.plan.deploys_jobs() {
+            let (stemcell_ref, stemcell) = (&deployment.stemcell, &artifacts.stemcell);
+            let cpi_packages = cpis.plan_packages_in_stemcell(deployment.cpi(), stemcell_ref, stemcell)?;
+            packages = Some(deploy_run.packages.count_by_source(run, cpi_packages.as_ref())?);
+        }
     }
     validating.finish();
     if draft.jobs_are_stopped {

@@ -1,10 +1,13 @@
 //! Provides the packages of the jobs to the VM, compiled.
 //!
 //! A package that the cache or its release has in compiled form is uploaded. One that only the shared cache
-//! has is copied from there first. Any other package is uploaded as source, compiled on the VM after its
+//! has is copied from there first. One that was compiled for the CPI, in the stemcell, is put into the cache
+//! before there is a VM. Any other package is uploaded as source, compiled on the VM after its
 //! dependencies, then downloaded and cached. Uploads and compilations overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::compiled_packages::{CompiledPackageStore, PackageKey};
 use super::failed_scripts;
 use crate::agent::{Agent, CompiledPackage, PackageSource};
+use crate::cpi::create_private_directory;
+use crate::cpi::install::{ShareablePackage, UserlandPackages};
 use crate::prepare::find_release;
 use crate::run_context::{RunContext, signals};
 use artifact::release::Package;
@@ -65,7 +70,8 @@ pub struct PackageCounts {
     /// The number to compile on the VM.
     #[serde(rename = "compile")]
     pub to_compile_count: usize,
-    /// The number that the cache of compiled packages has, on this machine or shared.
+    /// The number that the cache of compiled packages has, on this machine or shared, also if the
+    /// installation of the CPI puts them there.
     #[serde(rename = "cached")]
     pub cached_count: usize,
     /// The number that their release has in compiled form.
@@ -188,15 +194,23 @@ impl<'r> Packages<'r> {
         }
     }
 
-    /// Counts the packages by their current source.
-    pub(crate) fn count_by_source(&self, run: &RunContext) -> Result<PackageCounts> {
+    /// Counts the packages by their current source. Those of `planned_packages` are not in the cache yet, but
+    /// will be: see [`Self::take_from_cpi`].
+    pub(crate) fn count_by_source(
+        &self,
+        run: &RunContext,
+        planned_packages: Option<&UserlandPackages>,
+    ) -> Result<PackageCounts> {
         let package_store = package_store(run);
         let mut counts = PackageCounts::default();
         let mut missing_packages = Vec::new();
-        for node in &self.nodes {
+        let cpi_packages = planned_packages.map(|packages| self.find_in_cpi(packages)).unwrap_or_default();
+        for (index, node) in self.nodes.iter().enumerate() {
+            let is_planned = cpi_packages.get(index).is_some_and(Option::is_some);
             match (&node.package.compiled_for, node.compiled_archive(&package_store)) {
                 (Some(_), _) => counts.precompiled_count += 1,
                 (None, Some(_)) => counts.cached_count += 1,
+                (None, None) if is_planned => counts.cached_count += 1,
                 (None, None) => missing_packages.push(node),
             }
         }
@@ -208,6 +222,49 @@ impl<'r> Packages<'r> {
         counts.cached_count += shared_count;
         counts.to_compile_count = missing_packages.len() - shared_count;
         Ok(counts)
+    }
+
+    /// Puts packages that this machine has compiled for the CPI into the cache, if the VM needs the same ones
+    /// and the cache lacks them. A package that cannot be packed is compiled on the VM. `cpi_packages` were
+    /// compiled in the stemcell.
+    pub(crate) fn take_from_cpi(
+        &self,
+        run: &RunContext,
+        cpi_packages: &UserlandPackages,
+        stage: &Stage,
+    ) -> Result<()> {
+        let package_store = package_store(run);
+        let directory = run.paths.scratch.join("cpi-packages");
+        create_private_directory(&directory)?;
+        let found_packages = self.nodes.iter().zip(self.find_in_cpi(cpi_packages));
+        let found_packages: Vec<_> =
+            found_packages.filter_map(|(node, package)| Some((node, package?))).collect();
+        for_each(&found_packages, run, &|(node, package)| {
+            if package_store.find(&node.key).is_some() || package_store.is_shared(&node.key) {
+                return;
+            }
+            let title = format!("Taking compiled package {node} from the CPI");
+            let taking = stage.reporter().timed_stage(node.kind("take"), title);
+            match take(package, &node.key, &directory, &package_store) {
+                Ok(()) => taking.finish(),
+                Err(error) => taking.give_up(error.chain().join(": ")),
+            }
+        })
+    }
+
+    /// Returns for each package the one that this machine compiles for the CPI, if that is the same: its
+    /// name, content and dependencies are equal.
+    fn find_in_cpi<'p>(&self, cpi_packages: &'p UserlandPackages) -> Vec<Option<&'p ShareablePackage>> {
+        let mut keys: Vec<String> = Vec::new();
+        for node in &self.nodes {
+            let dependency = |name: &'r String| {
+                let key: &String = keys.get(*self.indices.get(name.as_str())?)?;
+                Some((name.as_str(), key.as_str()))
+            };
+            let dependencies: Vec<_> = node.package.dependencies.iter().filter_map(dependency).collect();
+            keys.push(cpi_packages.key(node.package, &dependencies));
+        }
+        keys.iter().map(|key| cpi_packages.find_own(key)).collect()
     }
 
     /// Returns true if the VM has exactly these packages, compiled from the same content.
@@ -527,6 +584,25 @@ impl std::fmt::Display for PackageNode<'_> {
 /// Puts a package of a bundle into the cache of this machine.
 pub(crate) fn import_package(run: &RunContext, package: &BundledPackage) -> Result<()> {
     package_store(run).import(package)
+}
+
+/// Packs a package of the CPI in `directory`, and puts it into the store.
+fn take(
+    package: &ShareablePackage,
+    key: &PackageKey,
+    directory: &Path,
+    package_store: &CompiledPackageStore,
+) -> Result<()> {
+    let archive = directory.join(format!("{}.tgz", package.key));
+    let digest = package.pack(&archive)?;
+    package_store.keep(key, &digest, &mut |writer| {
+        let mut file = File::open(&archive)
+            .map_err(|error| Error::io(format!("reading '{}'", archive.display()), error))?;
+        io::copy(&mut file, writer)
+            .map(drop)
+            .map_err(|error| Error::io(format!("copying '{}'", archive.display()), error))
+    })?;
+    fs::remove_file(&archive).map_err(|error| Error::io(format!("removing '{}'", archive.display()), error))
 }
 
 /// Returns the store of compiled packages of a run.

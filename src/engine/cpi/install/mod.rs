@@ -11,7 +11,8 @@
 //! since is compiled again; see [`contents`].
 //!
 //! In a userland, packages have the same paths on every machine. So those are copied from a shared cache if
-//! it has them, and uploaded to it after they were compiled; see [`shared_copy`].
+//! it has them, and uploaded to it after they were compiled; see [`shared_copy`]. VMs of the same root file
+//! system can use them, too; see [`userland_packages`].
 
 mod compile;
 mod contents;
@@ -21,6 +22,7 @@ mod package_store;
 mod preflight;
 mod script;
 mod shared_copy;
+mod userland_packages;
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -39,6 +41,7 @@ use key::CompileSite;
 use needed_packages::NeededPackage;
 use package_store::{CpiPackageStore, PackageLock};
 pub(crate) use shared_copy::{ShareablePackage, import_package};
+pub(crate) use userland_packages::UserlandPackages;
 
 /// Environment variables with which programs do not write into their packages. Python would store bytecode
 /// there, and each run would find its packages changed.
@@ -94,8 +97,8 @@ pub struct InstalledPackages {
     pub packages_directory: PathBuf,
     /// The name and the directory of each of them.
     pub(crate) targets: Vec<(String, PathBuf)>,
-    /// Those that another machine can use: packages that were compiled in a userland, into the cache.
-    pub(crate) shareable: Vec<ShareablePackage>,
+    /// Those that another machine can use; `None` without a userland, and with `--package-dir`.
+    pub(crate) shareable: Option<UserlandPackages>,
     _locks: Vec<PackageLock>,
     _cache: Option<Cache>,
 }
@@ -184,13 +187,9 @@ fn install_in_cache(
         symlink(&target, packages_directory.join(&package.package.name)).map_err(create_error)?;
         targets.push((package.package.name.clone(), target));
     }
-    let compiled_packages = needed_packages.iter().filter(|package| package.package.compiled_for.is_none());
-    let shareable = match compile_settings.userland {
-        Some(_) => {
-            compiled_packages.map(|package| ShareablePackage::of(package_store.slot(package))).collect()
-        }
-        None => Vec::new(),
-    };
+    let shareable = compile_settings
+        .userland
+        .map(|userland| UserlandPackages::of(&needed_packages, &package_store, userland));
     let locks = locks.into_inner();
     Ok(InstalledPackages { packages_directory, targets, shareable, _locks: locks, _cache: Some(cache) })
 }
@@ -239,7 +238,7 @@ fn install_in_directory(
             return Ok(InstalledPackages {
                 packages_directory: directory.to_owned(),
                 targets: needed_packages.iter().map(target).collect(),
-                shareable: Vec::new(),
+                shareable: None,
                 _locks: vec![lock],
                 _cache: None,
             });

@@ -236,6 +236,11 @@ impl PackageSlot {
         PackageName { kind: PackageKind::Cpi, key: &self.key }
     }
 
+    /// Returns true if the package was copied from the shared cache or a bundle.
+    pub(super) fn is_signed(&self) -> bool {
+        self.signature_path.exists()
+    }
+
     /// Keeps the signature of a package that was copied from the shared cache.
     pub(super) fn keep_signature(&self, signed_digest: &SignedDigest) -> Result<()> {
         write_json(&self.signature_path, signed_digest, JsonLayout::Compact)

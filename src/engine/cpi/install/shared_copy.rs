@@ -88,14 +88,16 @@ impl Build<'_, '_> {
 pub(crate) struct ShareablePackage {
     pub(crate) name: String,
     pub(crate) key: String,
+    /// True if it was copied from a shared cache or a bundle.
+    pub(super) is_copied: bool,
     package_directory: PathBuf,
 }
 
 impl ShareablePackage {
-    pub(super) fn of(slot: PackageSlot) -> Self {
+    pub(super) fn of(slot: PackageSlot, is_copied: bool) -> Self {
         let package_directory = slot.package_directory.clone();
         let (name, key) = slot.into_name_and_key();
-        ShareablePackage { name, key, package_directory }
+        ShareablePackage { name, key, is_copied, package_directory }
     }
 
     /// Packs it into the archive `path`, and returns the digest of the archive.

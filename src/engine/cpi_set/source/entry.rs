@@ -46,6 +46,14 @@ impl<'a> ResolvedEntry<'a> {
         matches!(self.entry_kind, EntryKind::Job(_))
     }
 
+    /// Returns the jobs that implement the entry; `None` if it is no job of a release.
+    pub(super) fn jobs(&self, inputs: &CpiInputs<'_>) -> Result<Option<Vec<jobs::JobName>>> {
+        match &self.entry_kind {
+            EntryKind::Job(job) => jobs::jobs_of_type(job, inputs).map(Some),
+            EntryKind::Executable(_) | EntryKind::Builtin => Ok(None),
+        }
+    }
+
     /// Returns the built-in CPI that implements the entry, if one does.
     pub(super) fn builtin(&self) -> Option<BuiltinCpi> {
         match &self.entry_kind {

@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::{CpiInputs, ResolvedCpis, RunnableCpi, directory_env_vars};
 use crate::cpi::install::{
-    CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, install as install_packages,
+    CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, UserlandPackages,
+    install as install_packages,
 };
 use crate::cpi::userland::{JOBS, Layout, PACKAGES, Userland};
 use crate::cpi::{Executable, create_private_directory};
@@ -20,8 +21,8 @@ use crate::jobs::render;
 use crate::prepare::find_release;
 use crate::run_context::RunContext;
 use crate::templates;
-use artifact::Release;
 use artifact::release::Job;
+use artifact::{Release, Stemcell};
 use base::error::ResultExt;
 use base::events::Stage;
 use base::{Error, Result};
@@ -104,6 +105,17 @@ pub(super) fn check(
     let found_jobs = find_jobs(named_jobs, &resolved_cpis.inputs)?;
     only_cpi_job(&found_jobs, &resolved_cpis.inputs)?;
     render_jobs(&resolved_cpis.inputs, &found_jobs, properties, &root.join("jobs"), stage)
+}
+
+/// Plans the packages of the jobs that are compiled in a stemcell. Compiles nothing.
+pub(super) fn plan_packages(
+    resolved_cpis: &ResolvedCpis<'_>,
+    named_jobs: &[JobName],
+    stemcell: &Stemcell,
+) -> Result<UserlandPackages> {
+    let ResolvedCpis { run, inputs, .. } = resolved_cpis;
+    let jobs = package_jobs(&find_jobs(named_jobs, inputs)?);
+    UserlandPackages::plan(&jobs, stemcell, &run.paths.cache_directory, &run.shared_cache)
 }
 
 /// Installs the jobs below `root`, rendered with these properties, with packages from the cache or
@@ -207,10 +219,7 @@ fn install_job_packages(
     {
         return Ok(Arc::clone(installed_packages));
     }
-    let jobs: Vec<CpiJob<'_>> = found_jobs
-        .iter()
-        .map(|found_job| CpiJob { release: found_job.release, name: &found_job.job.name })
-        .collect();
+    let jobs = package_jobs(found_jobs);
     let is_default = match &resolved_cpis.inputs.provider.cpi {
         CpiSource::Jobs(jobs) => jobs_of_default_cpi(jobs, &resolved_cpis.inputs)? == named_jobs,
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
@@ -235,6 +244,12 @@ fn install_job_packages(
     let installed_packages = Arc::new(install_packages(&jobs, &compile_settings, stage)?);
     shared_packages.push((key, Arc::clone(&installed_packages)));
     Ok(installed_packages)
+}
+
+/// Returns the jobs whose packages are needed.
+fn package_jobs<'r>(found_jobs: &[FoundJob<'r>]) -> Vec<CpiJob<'r>> {
+    let cpi_job = |found_job: &FoundJob<'r>| CpiJob { release: found_job.release, name: &found_job.job.name };
+    found_jobs.iter().map(cpi_job).collect()
 }
 
 fn find_jobs<'r>(named_jobs: &[JobName], inputs: &CpiInputs<'r>) -> Result<Vec<FoundJob<'r>>> {

@@ -22,11 +22,12 @@ pub(crate) use inputs::{CpiInputs, OwnedCpiInputs};
 pub(crate) use jobs::context as job_context;
 pub(crate) use location::LocationSource;
 
-use crate::cpi::install::InstalledPackages;
+use crate::cpi::install::{InstalledPackages, UserlandPackages};
 use crate::cpi::userland::Userland;
 use crate::cpi::{Executable, INTERPRETER_HINT, describe_missing_interpreter};
 use crate::protocol::BuiltinCpi;
 use crate::run_context::RunContext;
+use artifact::Stemcell;
 use base::events::Stage;
 use base::files::directory::parent;
 use base::files::durable::write_atomically;
@@ -47,6 +48,14 @@ pub(crate) struct RunnableCpi {
     pub(crate) release: Option<String>,
     /// Its packages. While they are held, no other run removes or replaces them.
     pub(crate) packages: Option<Arc<InstalledPackages>>,
+}
+
+impl RunnableCpi {
+    /// Returns its packages if they were compiled in this stemcell.
+    pub(crate) fn packages_in_stemcell(&self, stemcell: &Stemcell) -> Option<&UserlandPackages> {
+        let userland_packages = self.packages.as_ref()?.shareable.as_ref()?;
+        userland_packages.are_compiled_in(stemcell).then_some(userland_packages)
+    }
 }
 
 /// Installed packages by their jobs and userland. CPIs of one type share them.

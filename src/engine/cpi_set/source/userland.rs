@@ -5,17 +5,19 @@ use std::iter;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::ResolvedCpis;
+use super::{ResolvedCpis, jobs};
 use crate::cpi::create_private_directory;
+use crate::cpi::install::UserlandPackages;
 use crate::cpi::userland::Userland;
 use crate::prepare::obtain;
 use crate::run_context::interrupt_check;
-use artifact::{ArtifactUrl, Cache, Digest, Source};
+use artifact::{Algorithm, ArtifactUrl, Cache, Digest, Source, Stemcell};
 use base::events::Stage;
 use base::files::directory::parent;
 use base::subordinate_ids::SubordinateIds;
 use base::{Error, Result};
 use manifest::UserlandRef;
+use manifest::deployment::{ArtifactRef, CpiSource};
 
 impl ResolvedCpis<'_> {
     /// Downloads a userland that is not on this machine. Returns its files, each with its digest. The first
@@ -41,6 +43,57 @@ impl ResolvedCpis<'_> {
             .map_err(|error| explain(userland_ref, error))?;
         let blobs = source.image.into_iter().flatten().map(|blob| (blob.digest, blob.path));
         Ok(iter::once((expected_digest, source.path)).chain(blobs).collect())
+    }
+
+    /// Plans the packages that a CPI will have from its installation in the stemcell of the VM. Returns
+    /// `None` if its userland is not this stemcell, as far as that is known without downloading it.
+    pub(crate) fn plan_packages_in_stemcell(
+        &self,
+        name: Option<&str>,
+        stemcell_ref: &ArtifactRef,
+        stemcell: &Stemcell,
+    ) -> Result<Option<UserlandPackages>> {
+        let Some(userland_ref) = self.userland_of(name)? else { return Ok(None) };
+        // Only packages in the cache can be shared, and only those that were compiled without a network.
+        if self.run.paths.package_dir.is_some()
+            || userland_ref.compiles_with_network
+            || !self.is_stemcell(&userland_ref, stemcell_ref, stemcell)?
+        {
+            return Ok(None);
+        }
+        let named_jobs = match (name, &self.inputs.provider.cpi) {
+            (Some(name), _) => self.entry(name)?.0.jobs(&self.inputs)?,
+            (None, CpiSource::Jobs(named_jobs)) => Some(jobs::jobs_of_default_cpi(named_jobs, &self.inputs)?),
+            (None, CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None) => None,
+        };
+        named_jobs.map(|named_jobs| jobs::plan_packages(self, &named_jobs, stemcell)).transpose()
+    }
+
+    /// Returns true if a userland is the file of this stemcell. `stemcell_ref` is the stemcell in the
+    /// manifest.
+    fn is_stemcell(
+        &self,
+        userland_ref: &UserlandRef,
+        stemcell_ref: &ArtifactRef,
+        stemcell: &Stemcell,
+    ) -> Result<bool> {
+        let LocatedUserland { url, expected_digest, .. } = self.locate(userland_ref)?;
+        let userland_digest = match &url {
+            ArtifactUrl::Local(path) if path.is_dir() => return Ok(false),
+            ArtifactUrl::Local(path) => {
+                let cache = Cache::open(&self.run.paths.cache_directory)?;
+                Some(cache.obtain_digest(path, &[Algorithm::Sha256], &mut |_, _| {})?)
+            }
+            ArtifactUrl::Http(_) | ArtifactUrl::Image(_) if userland_ref.url == stemcell_ref.url => {
+                return Ok(true);
+            }
+            ArtifactUrl::Http(_) | ArtifactUrl::Image(_) => expected_digest,
+        };
+        let has_same_digest = |digest: &Digest| {
+            let part = digest.part_for(digest.strongest());
+            part.is_some() && part == stemcell.digest.part_for(digest.strongest())
+        };
+        Ok(userland_digest.as_ref().is_some_and(has_same_digest))
     }
 
     /// Checks a userland as far as possible without downloading or unpacking it.
