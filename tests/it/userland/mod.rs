@@ -12,3 +12,4 @@ mod registry_image;
 mod setup;
 mod shared_packages;
 mod subordinate_ids;
+mod vm_packages;
