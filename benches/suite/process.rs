@@ -15,7 +15,8 @@ pub(crate) struct ProcessCost {
     pub code: i32,
 }
 
-/// Makes the kernel forget the peak memory of this program, which counts as that of each process that it starts.
+/// Makes the kernel forget the peak memory of this program, which counts as that of each process that it
+/// starts.
 pub(crate) fn forget_peak_memory() {
     // 5 resets the peak (proc(5), clear_refs).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();

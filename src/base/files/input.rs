@@ -122,10 +122,11 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
         return error;
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
-    let directory_name = directory.display().to_string();
     if !directory.is_dir() {
-        return error.with_note(format!("its directory '{directory_name}' does not exist either"));
+        // Without its path: part of a secret that stands in place of a path would not be recognised.
+        return error.with_note("its directory does not exist either");
     }
+    let directory_name = directory.display().to_string();
     let names = list_names_of_kind(path, file_kind.is_surely);
     let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
     if let (Some(found_path), true) = (found_path, kind == MANIFEST) {
