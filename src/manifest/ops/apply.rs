@@ -12,9 +12,9 @@ struct Target<'n> {
 }
 
 impl<'n> Target<'n> {
-    fn item(items: &'n mut [Node], position: usize) -> Self {
-        let address = Some(ItemAddress::new(items, position));
-        Target { node: &mut items[position], address }
+    fn item(items: &'n mut [Node], index: usize) -> Self {
+        let address = Some(ItemAddress::new(items, index));
+        Target { node: &mut items[index], address }
     }
 }
 
@@ -66,22 +66,22 @@ fn descend_creating<'a>(
             let node = map.get_mut(key).ok_or_else(|| step.unsupported_error("it is gone"))?;
             Ok(Target { node, address: None })
         }
-        Token::Index { index: position, modifiers } => {
+        Token::Index { index, modifiers } => {
             let items = step.seq_mut(node)?;
-            let position = step.resolve_index(*position, modifiers, items)?;
-            Ok(Target::item(items, position))
+            let index = step.resolve_index(*index, modifiers, items)?;
+            Ok(Target::item(items, index))
         }
         Token::Match { key, value, is_optional, modifiers } => {
             let items = step.seq_mut(node)?;
-            let position = match step.find(key, value, *is_optional, items, lookup)? {
-                MatchResult::One(position) => step.resolve_index(to_i64(position), modifiers, items)?,
+            let index = match step.find(key, value, *is_optional, items, lookup)? {
+                MatchResult::One(index) => step.resolve_index(to_i64(index), modifiers, items)?,
                 MatchResult::Absent => {
                     let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
                     push(items, Data::Map(entry).into(), lookup);
                     items.len() - 1
                 }
             };
-            Ok(Target::item(items, position))
+            Ok(Target::item(items, index))
         }
         Token::End => {
             Err(step.unsupported_error("'-', the place after the last item, must be the last part of a path"))
@@ -106,15 +106,15 @@ fn put(
             let old = map.insert(Node::string(key), value);
             lookup.note_entry(target.address, key, old.as_ref(), map.get(key));
         }
-        Token::Index { index: position, modifiers } => {
+        Token::Index { index, modifiers } => {
             let items = step.seq_mut(target.node)?;
-            replace_or_insert(items, step, *position, modifiers, value, lookup)?;
+            replace_or_insert(items, step, *index, modifiers, value, lookup)?;
         }
         Token::Match { key, value: match_value, is_optional, modifiers } => {
             let items = step.seq_mut(target.node)?;
             match step.find(key, match_value, *is_optional, items, lookup)? {
-                MatchResult::One(position) => {
-                    replace_or_insert(items, step, to_i64(position), modifiers, value, lookup)?
+                MatchResult::One(index) => {
+                    replace_or_insert(items, step, to_i64(index), modifiers, value, lookup)?
                 }
                 MatchResult::Absent => push(items, value, lookup),
             }
@@ -135,7 +135,7 @@ fn push(items: &mut Vec<Node>, value: Node, lookup: &mut ItemLookup) {
 fn replace_or_insert(
     items: &mut Vec<Node>,
     step: PathStep<'_>,
-    position: i64,
+    index: i64,
     modifiers: &[Modifier],
     value: Node,
     lookup: &mut ItemLookup,
@@ -145,16 +145,16 @@ fn replace_or_insert(
         [moves @ .., Modifier::After] => (moves, Some(1)),
         moves => (moves, None),
     };
-    let position = step.resolve_index(position, moves, items)?;
+    let index = step.resolve_index(index, moves, items)?;
     match insertion {
         Some(offset) => {
-            let new_address = ItemAddress::new(items, position + offset);
-            items.insert(position + offset, value);
+            let new_address = ItemAddress::new(items, index + offset);
+            items.insert(index + offset, value);
             lookup.note_insertion(new_address, items);
         }
         None => {
-            let old = std::mem::replace(&mut items[position], value);
-            lookup.note_replacement(ItemAddress::new(items, position), &old, &items[position]);
+            let old = std::mem::replace(&mut items[index], value);
+            lookup.note_replacement(ItemAddress::new(items, index), &old, &items[index]);
         }
     }
     Ok(())
@@ -180,23 +180,23 @@ pub(super) fn remove(root: &mut Node, path: &Path, lookup: &mut ItemLookup) -> R
             }
             Token::Index { .. } | Token::Match { .. } => {
                 let items = step.seq_mut(target.node)?;
-                let (position, modifiers) = match token {
-                    Token::Index { index: position, modifiers } => (*position, modifiers),
+                let (index, modifiers) = match token {
+                    Token::Index { index, modifiers } => (*index, modifiers),
                     Token::Match { key, value, is_optional, modifiers } => {
                         match step.find(key, value, *is_optional, items, lookup)? {
-                            MatchResult::One(position) => (to_i64(position), modifiers),
+                            MatchResult::One(index) => (to_i64(index), modifiers),
                             MatchResult::Absent => return Ok(()),
                         }
                     }
                     _ => return Err(step.unsupported_error("not an item")),
                 };
-                let position = step.resolve_index(position, modifiers, items)?;
+                let index = step.resolve_index(index, modifiers, items)?;
                 if step.is_last() {
-                    let old = items.remove(position);
-                    lookup.note_removal(ItemAddress::new(items, position), &old);
+                    let old = items.remove(index);
+                    lookup.note_removal(ItemAddress::new(items, index), &old);
                     return Ok(());
                 }
-                target = Target::item(items, position);
+                target = Target::item(items, index);
             }
             Token::End => {
                 return Err(step

@@ -87,9 +87,9 @@ impl ItemLookup {
         };
         let by_hash = key_lookup.by_hash.get_or_insert_with(|| {
             let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
-            for (position, item) in items.iter().enumerate() {
+            for (index, item) in items.iter().enumerate() {
                 if let Some(text) = text(item, key) {
-                    enter(&mut by_hash, self.hasher.hash_one(text), position);
+                    enter(&mut by_hash, self.hasher.hash_one(text), index);
                 }
             }
             by_hash
@@ -97,8 +97,8 @@ impl ItemLookup {
         match by_hash.get(&self.hasher.hash_one(value)) {
             None => LookupResult::None,
             // Another text can have the same hash.
-            Some(position) if items.get(*position).and_then(|item| text(item, key)) == Some(value) => {
-                LookupResult::One(*position)
+            Some(index) if items.get(*index).and_then(|item| text(item, key)) == Some(value) => {
+                LookupResult::One(*index)
             }
             Some(_) => LookupResult::Unknown,
         }
@@ -108,15 +108,15 @@ impl ItemLookup {
     /// the list in it is the one before the insertion.
     pub(super) fn note_insertion(&mut self, item_address: ItemAddress, items: &[Node]) {
         let Some(mut list) = self.lists.remove(&item_address.list) else { return };
-        let position = item_address.index;
-        let is_last = position == list.length;
+        let index = item_address.index;
+        let is_last = index == list.length;
         list.length += 1;
         for (key, by_hash) in list.existing_tables() {
             if !is_last {
-                shift(by_hash, |index| index + usize::from(index >= position));
+                shift(by_hash, |other| other + usize::from(other >= index));
             }
-            if let Some(text) = items.get(position).and_then(|item| text(item, key)) {
-                enter(by_hash, self.hasher.hash_one(text), position);
+            if let Some(text) = items.get(index).and_then(|item| text(item, key)) {
+                enter(by_hash, self.hasher.hash_one(text), index);
             }
         }
         self.lists.insert(address(items), list);
@@ -133,7 +133,7 @@ impl ItemLookup {
                 leave(by_hash, self.hasher.hash_one(text), item_address.index);
             }
             if !is_last {
-                shift(by_hash, |position| position - usize::from(position > item_address.index));
+                shift(by_hash, |index| index - usize::from(index > item_address.index));
             }
         }
     }
@@ -201,13 +201,13 @@ impl ListLookup {
 }
 
 /// Adds the index of an item under the hash of its text.
-fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, position: usize) {
-    by_hash.entry(hash).and_modify(|index| *index = SEVERAL_ITEMS).or_insert(position);
+fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
+    by_hash.entry(hash).and_modify(|entry| *entry = SEVERAL_ITEMS).or_insert(index);
 }
 
 /// Removes an index. If several items had the hash, it stays unknown which ones are left.
-fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, position: usize) {
-    if by_hash.get(&hash) == Some(&position) {
+fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
+    if by_hash.get(&hash) == Some(&index) {
         by_hash.remove(&hash);
     }
 }

@@ -64,7 +64,7 @@ pub(super) enum MatchResult {
 }
 
 impl<'a> PathStep<'a> {
-    /// Returns all tokens of a path, each with its position.
+    /// Returns all tokens of a path, each as a step.
     pub(super) fn all(path: &'a Path) -> impl Iterator<Item = (PathStep<'a>, &'a Token)> {
         path.tokens()
             .iter()
@@ -214,15 +214,14 @@ impl<'a> PathStep<'a> {
         lookup: &mut ItemLookup,
     ) -> Result<MatchResult, PathError> {
         match lookup.find(items, key, value) {
-            LookupResult::One(position) => return Ok(MatchResult::One(position)),
+            LookupResult::One(index) => return Ok(MatchResult::One(index)),
             LookupResult::None if is_optional => return Ok(MatchResult::Absent),
             LookupResult::None | LookupResult::Unknown => {}
         }
-        let entries =
-            || items.iter().enumerate().filter_map(|(position, item)| Some((position, item.get(key)?)));
+        let entries = || items.iter().enumerate().filter_map(|(index, item)| Some((index, item.get(key)?)));
         let matching: Vec<usize> = entries()
             .filter(|(_, candidate)| candidate.as_str() == Some(value))
-            .map(|(position, _)| position)
+            .map(|(index, _)| index)
             .collect();
         match matching[..] {
             [one] => Ok(MatchResult::One(one)),
@@ -244,7 +243,7 @@ impl<'a> PathStep<'a> {
             }
             _ => {
                 let lines: Vec<String> =
-                    matching.iter().map(|position| items[*position].position.line.to_string()).collect();
+                    matching.iter().map(|index| items[*index].position.line.to_string()).collect();
                 let message = format!(
                     "'{}' matches {} items (lines {}), but a path must lead to one",
                     self.path_so_far(),
@@ -289,16 +288,14 @@ pub(super) fn find_with_lookup<'a>(
                     return find_in_created(container, path, step.token_index + 1);
                 }
             },
-            Token::Index { index: position, modifiers } => {
+            Token::Index { index, modifiers } => {
                 let items = step.seq(node)?;
-                &items[step.resolve_index(*position, modifiers, items)?]
+                &items[step.resolve_index(*index, modifiers, items)?]
             }
             Token::Match { key, value, is_optional, modifiers } => {
                 let items = step.seq(node)?;
                 match step.find(key, value, *is_optional, items, lookup)? {
-                    MatchResult::One(position) => {
-                        &items[step.resolve_index(to_i64(position), modifiers, items)?]
-                    }
+                    MatchResult::One(index) => &items[step.resolve_index(to_i64(index), modifiers, items)?],
                     MatchResult::Absent => {
                         let entry = Mapping::from_iter([(Node::string(key), Node::string(value))]);
                         return find_in_created(Data::Map(entry).into(), path, step.token_index + 1);
