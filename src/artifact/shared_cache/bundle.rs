@@ -18,7 +18,7 @@ use tempfile::NamedTempFile;
 
 use super::maintenance::{KINDS, RECORD_ENDING, storage_error};
 use super::storage::{SharedDirectory, SharedStorage as _};
-use super::trust::{PackageKind, PackageName, SignedDigest};
+use super::trust::{PackageId, PackageKind, SignedDigest};
 use super::{DOWNLOADS, digest_of_download, download_object, maintenance, read_signed_digest};
 use crate::archive::{self, Input, Packer, UnpackOptions};
 use crate::cache::{Cache, VerifyReport};
@@ -106,20 +106,20 @@ impl<'k> BundleWriter<'k> {
     /// signing key.
     pub fn add_package(
         &mut self,
-        name: &PackageName<'_>,
+        id: &PackageId<'_>,
         package: &str,
         archive: &Path,
         digest: &Digest,
     ) -> Result<()> {
         let Some(signing_key) = self.signing_key else { return Ok(()) };
         let size = fs::metadata(archive).map_err(|error| bundle_error(archive, error))?.len();
-        let signed_digest = SignedDigest::sign(name, digest, size, signing_key)?;
+        let signed_digest = SignedDigest::sign(id, digest, size, signing_key)?;
         let record = serde_json::to_vec(&signed_digest)
             .map_err(|error| Error::failure("writing a signed digest failed").with_source(error))?;
-        if self.add(name.record_object(), &Input::Bytes(record))? {
-            self.add(name.archive_object(signed_digest.sha256()), &file_input(archive))?;
-            if name.kind == PackageKind::Cpi {
-                self.add(format!("{NAMES}/{}", name.key), &Input::Bytes(package.into()))?;
+        if self.add(id.record_object(), &Input::Bytes(record))? {
+            self.add(id.archive_object(signed_digest.sha256()), &file_input(archive))?;
+            if id.kind == PackageKind::Cpi {
+                self.add(format!("{NAMES}/{}", id.key), &Input::Bytes(package.into()))?;
             }
             self.content.packages += 1;
         }
@@ -211,8 +211,8 @@ impl Bundle {
                         "'{folder}/{key}' of the bundle is not the key of a package"
                     )));
                 }
-                let name = PackageName { kind, key };
-                let read = read_signed_digest(&self.storage, &name, trusted_keys);
+                let id = PackageId { kind, key };
+                let read = read_signed_digest(&self.storage, &id, trusted_keys);
                 if let Some(Ok(package)) = read.map_err(storage_error)? {
                     packages.push(BundledPackage {
                         kind,

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::storage::{SharedStorage, StoredObject};
-use super::trust::{PackageKind, PackageName};
+use super::trust::{PackageId, PackageKind};
 use super::{CopyError, DOWNLOADS, copy, digest_of_download, read_signed_digest};
 use crate::InterruptCheck;
 use crate::cache::{PruneReport, VerifyReport};
@@ -91,8 +91,8 @@ pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Res
         let (mut signed_archives, mut damaged_keys) = (BTreeSet::new(), BTreeSet::new());
         for record in records {
             let key = record.strip_suffix(RECORD_ENDING).unwrap_or(record);
-            let name = PackageName { kind: package_kind, key };
-            let problem = match read_signed_digest(storage, &name, trusted_keys).map_err(storage_error)? {
+            let id = PackageId { kind: package_kind, key };
+            let problem = match read_signed_digest(storage, &id, trusted_keys).map_err(storage_error)? {
                 Some(Ok(package)) => {
                     let size = Some(package.signed_digest.size());
                     let problem = check_content(storage, &package.object, &package.digest, size)?;

@@ -44,7 +44,7 @@ pub use bundle::{Bundle, BundleContent, BundleWriter, BundledPackage};
 pub use maintenance::{SharedEntry, list, prune, verify};
 pub use net::ssh::{KeyError, SshKey, VerifyingKey};
 pub use storage::{ObjectPart, SharedDirectory, SharedStorage, StoredObject};
-pub use trust::{PackageKind, PackageName, SignedDigest};
+pub use trust::{PackageId, PackageKind, SignedDigest};
 pub use uploads::END_TIMEOUT;
 
 /// The folder of downloads.
@@ -180,10 +180,10 @@ impl SharedCache {
 
     /// Returns true if a package in the cache of this machine may be used: if it was made here, and so has no
     /// file `signature_path`, or if a trusted key has signed the digest in that file.
-    pub fn trusts(&self, name: &PackageName<'_>, signature_path: &Path) -> bool {
+    pub fn trusts(&self, id: &PackageId<'_>, signature_path: &Path) -> bool {
         match read_json::<SignedDigest>(signature_path) {
             Ok(None) => true,
-            Ok(Some(signed_digest)) => signed_digest.verify(name, &self.0.trusted_keys).is_ok(),
+            Ok(Some(signed_digest)) => signed_digest.verify(id, &self.0.trusted_keys).is_ok(),
             Err(_) => false,
         }
     }
@@ -198,16 +198,16 @@ impl SharedCache {
 
     /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no
     /// trusted key has signed it.
-    pub fn find_package(&self, name: &PackageName<'_>) -> Option<SharedPackage> {
+    pub fn find_package(&self, id: &PackageId<'_>) -> Option<SharedPackage> {
         let remote = self.0.remote.as_ref()?;
         if self.0.trusted_keys.is_empty() {
             return None;
         }
-        let object = name.record_object();
+        let object = id.record_object();
         if let Some(package) = remote.packages.lock().get(&object) {
             return package.clone();
         }
-        let package = remote.search_package(name, &self.0.trusted_keys);
+        let package = remote.search_package(id, &self.0.trusted_keys);
         remote.packages.lock().insert(object, package.clone());
         package
     }
@@ -235,18 +235,18 @@ impl SharedCache {
 
     /// Signs a compiled package and uploads it in the background, while the run goes on. The archive must
     /// stay until [`Self::finish`]. Does nothing without a signing key.
-    pub fn upload_package(&self, name: &PackageName<'_>, archive: &Path, digest: &Digest) {
+    pub fn upload_package(&self, id: &PackageId<'_>, archive: &Path, digest: &Digest) {
         let Some(remote) = self.0.remote.as_ref().filter(|_| self.uploads_packages()) else { return };
         let Some(signing_key) = &remote.settings.signing_key else { return };
         let upload = || -> io::Result<Upload> {
             let size = fs::metadata(archive)?.len();
             let signed_digest =
-                SignedDigest::sign(name, digest, size, signing_key).map_err(io::Error::other)?;
+                SignedDigest::sign(id, digest, size, signing_key).map_err(io::Error::other)?;
             let record = serde_json::to_vec(&signed_digest)?;
-            let object = name.archive_object(signed_digest.sha256());
+            let object = id.archive_object(signed_digest.sha256());
             Ok(vec![
                 (object, Content::File(archive.to_owned())),
-                (name.record_object(), Content::Bytes(record)),
+                (id.record_object(), Content::Bytes(record)),
             ])
         };
         match upload() {
@@ -333,10 +333,10 @@ impl Remote {
         if self.is_unreadable.load(Ordering::SeqCst) { None } else { self.open_storage() }
     }
 
-    fn search_package(&self, name: &PackageName<'_>, trusted_keys: &[VerifyingKey]) -> Option<SharedPackage> {
+    fn search_package(&self, id: &PackageId<'_>, trusted_keys: &[VerifyingKey]) -> Option<SharedPackage> {
         let storage = self.open_for_reading()?;
         let start = Instant::now();
-        let result = read_signed_digest(storage, name, trusted_keys);
+        let result = read_signed_digest(storage, id, trusted_keys);
         let search_duration = {
             let mut search_duration = self.search_duration.lock();
             *search_duration += start.elapsed();
@@ -347,7 +347,7 @@ impl Remote {
             let text = format!("its answers have taken {} in this run", duration(search_duration));
             self.end_all(io::Error::other(text));
         }
-        package?.map_err(|reason| self.warn_of_entry(&name.record_object(), &reason)).ok()
+        package?.map_err(|reason| self.warn_of_entry(&id.record_object(), &reason)).ok()
     }
 
     /// Copies an object and verifies its digest, and its size if that is known. An error is one of `write`.
@@ -475,17 +475,17 @@ fn copy(
 /// not used.
 fn read_signed_digest(
     storage: &dyn SharedStorage,
-    name: &PackageName<'_>,
+    id: &PackageId<'_>,
     trusted_keys: &[VerifyingKey],
 ) -> io::Result<Option<Result<SharedPackage, String>>> {
-    let Some(part) = storage.read(&name.record_object(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
+    let Some(part) = storage.read(&id.record_object(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
     let record = match part.total > MAX_RECORD_BYTES {
         true => None,
         false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
     };
     let package = record.ok_or_else(|| "it is not a signed digest".to_owned()).and_then(|signed_digest| {
-        let digest = signed_digest.verify(name, trusted_keys)?;
-        let object = name.archive_object(signed_digest.sha256());
+        let digest = signed_digest.verify(id, trusted_keys)?;
+        let object = id.archive_object(signed_digest.sha256());
         Ok(SharedPackage { signed_digest, digest, object })
     });
     Ok(Some(package))

@@ -12,7 +12,7 @@ use base::events::{Event, Sink};
 
 /// The digest of the inputs of a package.
 const KEY: &str = "0123456789abcdef";
-const VM: PackageName<'_> = PackageName { kind: PackageKind::Vm, key: KEY };
+const VM: PackageId<'_> = PackageId { kind: PackageKind::Vm, key: KEY };
 
 /// Objects in memory, whose requests can fail.
 #[derive(Default)]
@@ -161,19 +161,19 @@ impl Machine {
     }
 
     /// Signs and uploads a package, and waits for it.
-    fn put_package(&self, name: &PackageName<'_>, content: &[u8]) {
+    fn put_package(&self, id: &PackageId<'_>, content: &[u8]) {
         let path = self.directory.path().join("package");
         fs::write(&path, content).unwrap();
         let digest = Digest::compute(content, &[Algorithm::Sha256]);
-        self.shared_cache.upload_package(name, &path, &digest);
+        self.shared_cache.upload_package(id, &path, &digest);
         self.shared_cache.finish();
     }
 
-    fn get_package(&self, name: &PackageName<'_>) -> Option<Vec<u8>> {
-        let package = self.shared_cache.find_package(name)?;
+    fn get_package(&self, id: &PackageId<'_>) -> Option<Vec<u8>> {
+        let package = self.shared_cache.find_package(id)?;
         let signature = self.directory.path().join("signature");
         fs::write(&signature, serde_json::to_vec(&package.signed_digest).unwrap()).unwrap();
-        assert!(self.shared_cache.trusts(name, &signature));
+        assert!(self.shared_cache.trusts(id, &signature));
         let mut content = Vec::new();
         let result = self.shared_cache.copy_package(&package, &mut |part| {
             content.extend_from_slice(part.bytes);
@@ -264,10 +264,9 @@ fn signed_package_is_of_no_use_under_another_name() {
     Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
     let sha256 = sha256.hex(Algorithm::Sha256).unwrap();
-    let object = |name: &PackageName<'_>| memory.objects.lock().get(&name.record_object()).cloned();
+    let object = |id: &PackageId<'_>| memory.objects.lock().get(&id.record_object()).cloned();
     let record = object(&VM).unwrap();
-    for other in [PackageName { key: "fedcba9876543210", ..VM }, PackageName { kind: PackageKind::Cpi, ..VM }]
-    {
+    for other in [PackageId { key: "fedcba9876543210", ..VM }, PackageId { kind: PackageKind::Cpi, ..VM }] {
         let mut objects = memory.objects.lock();
         objects.insert(other.record_object(), record.clone());
         objects.insert(other.archive_object(sha256), b"package".to_vec());
@@ -375,7 +374,7 @@ fn slow_searches_end_the_use_of_the_cache() {
     memory.delay_ms.store(usize::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
     for number in 0..20 {
         let key = format!("{number:016}");
-        assert_eq!(machine.get_package(&PackageName { key: &key, ..VM }), None);
+        assert_eq!(machine.get_package(&PackageId { key: &key, ..VM }), None);
     }
     assert!(memory.requests.load(Ordering::SeqCst) <= 5);
     assert!(machine.warning().contains("its answers have taken"), "{}", machine.warning());
@@ -416,7 +415,7 @@ fn entries_are_listed_verified_and_removed() {
     let (key, other) = (key(), key());
     Machine::reader(&memory, &[]).put(b"x", &sha1(b"x"));
     Machine::reader(&memory, &[]).put(b"y", &sha512(b"y"));
-    let cpi = PackageName { kind: PackageKind::Cpi, ..VM };
+    let cpi = PackageId { kind: PackageKind::Cpi, ..VM };
     for name in [&VM, &cpi] {
         Machine::new(&memory, Some(&key), &[]).put_package(name, b"package");
     }

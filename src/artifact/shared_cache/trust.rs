@@ -19,16 +19,16 @@ pub enum PackageKind {
     Cpi,
 }
 
-/// The name of a compiled package in the cache: its kind, and the digest of its inputs as hex digits.
+/// The id of a compiled package in the cache: its kind, and the digest of its inputs as hex digits.
 #[derive(Debug, Clone, Copy)]
-pub struct PackageName<'a> {
+pub struct PackageId<'a> {
     /// The kind of the package.
     pub kind: PackageKind,
     /// The digest of everything that determines the package.
     pub key: &'a str,
 }
 
-/// The digest of a compiled package, signed together with the name of the package.
+/// The digest of a compiled package, signed together with the id of the package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignedDigest {
     /// The SHA-256 of the archive, as hex digits.
@@ -49,7 +49,7 @@ impl PackageKind {
     }
 }
 
-impl PackageName<'_> {
+impl PackageId<'_> {
     /// Returns the name of the object with the signed digest.
     pub(super) fn record_object(&self) -> String {
         format!("{}/{}.json", self.kind.folder(), self.key)
@@ -61,7 +61,7 @@ impl PackageName<'_> {
     }
 
     /// Returns the text that is signed. It names the package, so that a signed archive is of no use under
-    /// another name.
+    /// another id.
     fn message(&self, sha256: &str, size: u64) -> String {
         let folder = self.kind.folder();
         format!("package {folder}/{}\nsha256 {sha256}\nsize {size}\n", self.key)
@@ -70,17 +70,12 @@ impl PackageName<'_> {
 
 impl SignedDigest {
     /// Signs the digest and the size of a package. `digest` must include SHA-256.
-    pub(super) fn sign(
-        name: &PackageName<'_>,
-        digest: &Digest,
-        size: u64,
-        signing_key: &SshKey,
-    ) -> Result<Self> {
+    pub(super) fn sign(id: &PackageId<'_>, digest: &Digest, size: u64, signing_key: &SshKey) -> Result<Self> {
         let sha256 = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a compiled package lacks SHA-256"))?;
         let signature = signing_key
-            .sign(NAMESPACE, name.message(sha256, size).as_bytes())
+            .sign(NAMESPACE, id.message(sha256, size).as_bytes())
             .map_err(|problem| Error::failure("signing a compiled package failed").with_source(problem))?;
         Ok(SignedDigest { sha256: sha256.to_owned(), size, signature })
     }
@@ -96,17 +91,13 @@ impl SignedDigest {
     }
 
     /// Returns the digest if one of `trusted_keys` has signed it for this package, and otherwise the reason.
-    pub(super) fn verify(
-        &self,
-        name: &PackageName<'_>,
-        trusted_keys: &[VerifyingKey],
-    ) -> Result<Digest, String> {
+    pub(super) fn verify(&self, id: &PackageId<'_>, trusted_keys: &[VerifyingKey]) -> Result<Digest, String> {
         let digest = format!("sha256:{}", self.sha256).parse::<Digest>().ok();
         // The digits become a part of a path, so only one spelling is accepted.
         let digest = digest
             .filter(|digest| digest.hex(Algorithm::Sha256) == Some(self.sha256.as_str()))
             .ok_or_else(|| "its digest is damaged".to_owned())?;
-        let message = name.message(&self.sha256, self.size);
+        let message = id.message(&self.sha256, self.size);
         ssh::verify(&self.signature, NAMESPACE, message.as_bytes(), trusted_keys)
             .map(|_| digest)
             .map_err(|error| error.to_string())

@@ -105,7 +105,7 @@ fn add_cpi(
         signals::check_may_continue(run)?;
         let archive = directory.join(format!("{}.tgz", package.key));
         let digest = package.pack(&archive)?;
-        bundle.add_package(&package.shared_name(), &package.name, &archive, &digest)?;
+        bundle.add_package(&package.package_id(), &package.name, &archive, &digest)?;
         fs::remove_file(&archive)
             .map_err(|error| Error::io(format!("removing '{}'", archive.display()), error))?;
     }

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use artifact::digest::HashingWriter;
 use artifact::release::Package;
-use artifact::shared_cache::{BundledPackage, PackageKind, PackageName, SignedDigest};
+use artifact::shared_cache::{BundledPackage, PackageId, PackageKind, SignedDigest};
 use artifact::{Algorithm, Digest, SharedCache, Stemcell};
 use base::events::{Stage, Unit};
 use base::files::durable::create_private_directory;
@@ -99,9 +99,9 @@ impl PackageKey {
         PackageKey(hex::encode(hasher.finalize()))
     }
 
-    /// Returns the name in the shared cache.
-    pub(super) fn name(&self) -> PackageName<'_> {
-        PackageName { kind: PackageKind::Vm, key: &self.0 }
+    /// Returns the id in the shared cache.
+    pub(super) fn package_id(&self) -> PackageId<'_> {
+        PackageId { kind: PackageKind::Vm, key: &self.0 }
     }
 }
 
@@ -124,7 +124,7 @@ impl CompiledPackageStore {
             };
             let archive = self.directory.join(name);
             let signature = archive.with_extension(SIGNATURE_EXTENSION);
-            if !self.shared_cache.trusts(&key.name(), &signature) {
+            if !self.shared_cache.trusts(&key.package_id(), &signature) {
                 continue;
             }
             match Digest::from_file(&archive, &[Algorithm::Sha256]) {
@@ -156,7 +156,7 @@ impl CompiledPackageStore {
 
     /// Returns true if the shared cache has the package with this key.
     pub(super) fn is_shared(&self, key: &PackageKey) -> bool {
-        self.shared_cache.find_package(&key.name()).is_some()
+        self.shared_cache.find_package(&key.package_id()).is_some()
     }
 
     /// Copies the package with this key from the shared cache. Returns `None` if the shared cache lacks it or
@@ -166,7 +166,7 @@ impl CompiledPackageStore {
         key: &PackageKey,
         begin_stage: impl FnOnce() -> Stage,
     ) -> Option<CompiledArchive> {
-        let package = self.shared_cache.find_package(&key.name())?;
+        let package = self.shared_cache.find_package(&key.package_id())?;
         let stage = begin_stage();
         let result = self.write(key, &package.digest, Some(&package.signed_digest), &mut |writer| {
             self.shared_cache
@@ -213,14 +213,14 @@ impl CompiledPackageStore {
     }
 
     /// Stores what `fetch` writes, if it matches the digest `expected`, and uploads it to the shared cache.
-    pub(super) fn keep(
+    pub(super) fn add(
         &self,
         key: &PackageKey,
         expected: &Digest,
         fetch: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
     ) -> Result<CompiledArchive> {
         let compiled_archive = self.write(key, expected, None, fetch)?;
-        self.shared_cache.upload_package(&key.name(), &compiled_archive.path, &compiled_archive.digest);
+        self.shared_cache.upload_package(&key.package_id(), &compiled_archive.path, &compiled_archive.digest);
         Ok(compiled_archive)
     }
 
@@ -316,7 +316,7 @@ mod tests {
 
     fn put(package_store: &CompiledPackageStore, key: &PackageKey, content: &[u8]) -> CompiledArchive {
         package_store
-            .keep(key, &digest(content), &mut |writer| {
+            .add(key, &digest(content), &mut |writer| {
                 writer.write_all(content).map_err(|error| Error::io("x", error))
             })
             .unwrap()
@@ -368,7 +368,7 @@ mod tests {
         let package_store = CompiledPackageStore::in_cache(directory.path(), &SharedCache::default());
         let key = key(&stemcell("1"), "a", "f", &[]);
         let error = package_store
-            .keep(&key, &digest(b"other"), &mut |writer| {
+            .add(&key, &digest(b"other"), &mut |writer| {
                 writer.write_all(b"content").map_err(|error| Error::io("x", error))
             })
             .unwrap_err();

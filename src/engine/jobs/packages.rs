@@ -32,7 +32,6 @@ use manifest::Deployment;
 
 /// The packages that the jobs need, each after its dependencies.
 pub(crate) struct Packages<'r> {
-    /// The packages, each after its dependencies.
     nodes: Vec<PackageNode<'r>>,
     /// The indices in `nodes` by package name.
     indices: HashMap<&'r str, usize>,
@@ -60,8 +59,8 @@ enum PackageTask {
     Upload(usize),
     /// Compiles it on the VM.
     Compile(usize),
-    /// Downloads the compiled package into the cache.
-    Kept(usize),
+    /// Downloads the compiled package into the cache of this machine.
+    Cache(usize),
 }
 
 /// The number of packages by source.
@@ -91,8 +90,8 @@ struct PackageArchive {
 struct PackageProgress {
     /// The compiled archive on this machine, if there is one.
     archive: OnceLock<PackageArchive>,
-    /// The id of the uploaded archive in the agent's blobstore.
-    source_blob_id: OnceLock<String>,
+    /// The id of the source or the compiled archive in the agent's blobstore.
+    uploaded_blob_id: OnceLock<String>,
     /// The compiled package in the agent's blobstore.
     package: OnceLock<CompiledPackage>,
     /// The duration of the upload.
@@ -315,8 +314,8 @@ impl<'r> Packages<'r> {
             match package_tasks[index] {
                 PackageTask::Upload(node) => self.upload(node, &progress[node], agent, stage),
                 PackageTask::Compile(node) => self.compile(node, &progress, agent, run.sha2, stage),
-                PackageTask::Kept(node) => {
-                    self.keep(node, &progress[node], &package_store, agent, stage);
+                PackageTask::Cache(node) => {
+                    self.cache(node, &progress[node], &package_store, agent, stage);
                     Ok(())
                 }
             }
@@ -345,7 +344,7 @@ impl<'r> Packages<'r> {
                 package_store.find(&node.key).or_else(|| package_store.copy_shared(&node.key, begin_stage));
             if let Some(archive) = archive {
                 let name = &node.package.name;
-                bundle.add_package(&node.key.name(), name, &archive.path, &archive.digest)?;
+                bundle.add_package(&node.key.package_id(), name, &archive.path, &archive.digest)?;
             }
         }
         Ok(())
@@ -388,7 +387,7 @@ impl<'r> Packages<'r> {
             package_tasks.push(PackageTask::Compile(index));
             tasks.push(Task { dependencies, priority: node.height, lane: Lane::Work });
             ready_tasks.push(compile);
-            package_tasks.push(PackageTask::Kept(index));
+            package_tasks.push(PackageTask::Cache(index));
             // Downloads into the cache have the lowest priority, because no task waits for them.
             tasks.push(Task { dependencies: vec![compile], priority: 0, lane: Lane::Transfer });
         }
@@ -425,7 +424,7 @@ impl<'r> Packages<'r> {
                 id
             }
         };
-        let _ = progress.source_blob_id.set(id);
+        let _ = progress.uploaded_blob_id.set(id);
         let _ = progress.upload_duration.set(start.elapsed());
         Ok(())
     }
@@ -466,7 +465,7 @@ impl<'r> Packages<'r> {
             version: node.package.fingerprint.clone(),
             digest: source_digest(node.package, uses_sha2)?.to_string(),
             blobstore_id: node_progress
-                .source_blob_id
+                .uploaded_blob_id
                 .get()
                 .ok_or_else(|| missing_package_error(&node.package.name))?
                 .clone(),
@@ -483,7 +482,7 @@ impl<'r> Packages<'r> {
 
     /// Downloads a compiled package into the cache. A failure is only a warning, because it merely makes the
     /// next run slower.
-    fn keep(
+    fn cache(
         &self,
         index: usize,
         progress: &PackageProgress,
@@ -497,7 +496,7 @@ impl<'r> Packages<'r> {
         };
         let result =
             Digest::parse(&package.sha1, &format!("the compiled package {node}")).and_then(|digest| {
-                package_store.keep(&node.key, &digest, &mut |writer| {
+                package_store.add(&node.key, &digest, &mut |writer| {
                     agent.get_blob(&package.blobstore_id, writer).map(drop).map_err(Error::from)
                 })
             });
@@ -627,6 +626,7 @@ fn upload_file(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     agent.put_blob(&id, archive, &mut |bytes_done| stage.progress(bytes_done, size, Unit::Bytes))?;
     Ok(id)
 }
+
 /// Returns the digest with which the agent verifies the source. With `--sha2`, a SHA-256 replaces a SHA-1.
 fn source_digest(package: &Package, uses_sha2: bool) -> Result<Digest> {
     if !uses_sha2 || package.digest.strongest() != Algorithm::Sha1 {

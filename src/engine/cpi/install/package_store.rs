@@ -27,7 +27,7 @@ use super::needed_packages::NeededPackage;
 use crate::cpi::create_private_directory;
 use artifact::SharedCache;
 use artifact::cache::VerifyReport;
-use artifact::shared_cache::{PackageKind, PackageName, SignedDigest};
+use artifact::shared_cache::{PackageId, PackageKind, SignedDigest};
 use base::events::Stage;
 use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
 use base::text::shell_word;
@@ -224,16 +224,16 @@ impl PackageSlot {
         let is_ours =
             marker.get("key").and_then(Value::as_str) == Some(&self.key) && self.package_directory.is_dir();
         let stamp = marker.get("stamp").and_then(Value::as_str).filter(|_| is_ours).map(str::to_owned);
-        stamp.filter(|_| self.shared_cache.trusts(&self.shared_name(), &self.signature_path))
+        stamp.filter(|_| self.shared_cache.trusts(&self.package_id(), &self.signature_path))
     }
 
     pub(super) fn into_name_and_key(self) -> (String, String) {
         (self.name, self.key)
     }
 
-    /// Returns the name in the shared cache.
-    pub(super) fn shared_name(&self) -> PackageName<'_> {
-        PackageName { kind: PackageKind::Cpi, key: &self.key }
+    /// Returns the id in the shared cache.
+    pub(super) fn package_id(&self) -> PackageId<'_> {
+        PackageId { kind: PackageKind::Cpi, key: &self.key }
     }
 
     /// Returns true if the package was copied from the shared cache or a bundle.

@@ -11,7 +11,7 @@ use super::package_store::{CpiPackageStore, PackageSlot, SlotState, remove_tree}
 use super::{CompileSettings, StopCondition};
 use crate::cpi::create_private_directory;
 use artifact::archive;
-use artifact::shared_cache::{BundledPackage, PackageKind, PackageName, SharedPackage, SignedDigest};
+use artifact::shared_cache::{BundledPackage, PackageId, PackageKind, SharedPackage, SignedDigest};
 use artifact::{Digest, SharedCache};
 use base::events::{Stage, Unit};
 use base::files::durable::create_private;
@@ -23,7 +23,7 @@ impl Build<'_, '_> {
         if self.compile_settings.userland.is_none() {
             return Ok(false);
         }
-        let Some(package) = self.compile_settings.shared_cache.find_package(&self.slot.shared_name()) else {
+        let Some(package) = self.compile_settings.shared_cache.find_package(&self.slot.package_id()) else {
             return Ok(false);
         };
         let result = self.copy(&package);
@@ -65,7 +65,7 @@ impl Build<'_, '_> {
             .and_then(|archive| Ok((archive::pack_tree(&self.slot.package_directory, &archive)?, archive)));
         match result {
             Ok((digest, archive)) => {
-                shared_cache.upload_package(&self.slot.shared_name(), &archive, &digest);
+                shared_cache.upload_package(&self.slot.package_id(), &archive, &digest);
             }
             Err(error) => self.stage.reporter().warn(format!(
                 "package '{}' of the CPI is not uploaded to the shared cache: {}",
@@ -105,9 +105,9 @@ impl ShareablePackage {
         archive::pack_tree(&self.package_directory, path)
     }
 
-    /// Returns the name in a shared cache.
-    pub(crate) fn shared_name(&self) -> PackageName<'_> {
-        PackageName { kind: PackageKind::Cpi, key: &self.key }
+    /// Returns the id in a shared cache.
+    pub(crate) fn package_id(&self) -> PackageId<'_> {
+        PackageId { kind: PackageKind::Cpi, key: &self.key }
     }
 }
 
