@@ -133,8 +133,8 @@ impl StatusArgs {
             true => CommandResult::json(&status)?,
             false => CommandResult::Output(status_text(session, &status).into_bytes()),
         };
-        if let Some(doubt) = &status.cpi_doubt {
-            session.reporter.warn(doubt);
+        if let Some(error) = &status.presence_error {
+            session.reporter.warn(error);
         }
         Ok(match status.problem_error() {
             Some(error) => output.with_problem(error),
@@ -289,7 +289,7 @@ fn describe_vm(status: &Status) -> String {
         vm.handle.cid,
         cpi_note(vm.handle.cpi()),
         match vm.exists {
-            PresenceStatus::Yes if vm.is_stopped => "  STOPPED",
+            PresenceStatus::Yes if vm.is_off => "  STOPPED",
             PresenceStatus::Yes => "  exists",
             PresenceStatus::No => "  NOT FOUND BY THE CPI",
             PresenceStatus::Unknown => "  the CPI cannot confirm that it exists",

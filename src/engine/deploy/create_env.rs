@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use super::boot;
-use super::draft_plan::{DraftPlan, find_stopped_vm, keep_applied_jobs};
+use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
 use super::plan_report::PlanReport;
 use super::request::CreateEnvRequest;
 use super::validate::{ValidationInputs, validate};
@@ -102,7 +102,7 @@ pub fn create_env(
     )?;
     let agent_state = draft.agent_state.as_ref();
     keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, store.state(), &validating)?;
-    draft.stopped_vm = find_stopped_vm(draft.unusable_agent.as_ref(), &cpis, store.state())?;
+    draft.vm_that_is_off = find_vm_that_is_off(draft.unusable_agent.as_ref(), &cpis, store.state())?;
     let mut plan_report = report(&draft, store.state())?;
     let unusable_agent = draft.unusable_agent.take();
     // Before the CPI is compiled, which takes minutes.

@@ -47,7 +47,7 @@ pub(super) struct DraftPlan {
     pub(super) jobs_are_stopped: bool,
     /// The VM on record, if its agent does not answer because its processes on this machine have ended. Set
     /// only if the plan deploys nothing.
-    pub(super) stopped_vm: Option<VmHandle>,
+    pub(super) vm_that_is_off: Option<VmHandle>,
 }
 
 impl DraftPlan {
@@ -84,7 +84,7 @@ impl DraftPlan {
             unusable_agent: None,
             agent_state: None,
             jobs_are_stopped: false,
-            stopped_vm: None,
+            vm_that_is_off: None,
         };
         draft.update_plan(state)?;
         // The agent may refuse new credentials, and then cannot stop the jobs of a VM that is replaced.
@@ -200,7 +200,7 @@ impl DraftPlan {
 }
 
 /// Returns the VM on record if its agent cannot be reached and its processes on this machine have ended.
-pub(super) fn find_stopped_vm(
+pub(super) fn find_vm_that_is_off(
     unusable_agent: Option<&UnusableAgent>,
     cpis: &Cpis<'_>,
     state: &State,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::draft_plan::{DraftPlan, find_stopped_vm, keep_applied_jobs};
+use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
 use super::request::CreateEnvRequest;
 use super::validate::{ValidationInputs, validate};
 use crate::effects::{Effect, how_to_forget};
@@ -71,7 +71,7 @@ pub struct PlanReport {
     agent_trouble: Option<String>,
     /// The description of the VM, if nothing changed and it is stopped.
     #[serde(skip)]
-    stopped_vm: Option<String>,
+    vm_that_is_off: Option<String>,
     /// The variables whose values were generated for this plan only. No later run has the same values.
     #[serde(skip)]
     pub generated_variables: Vec<String>,
@@ -182,7 +182,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
         keep_applied_jobs(&mut draft.plan, agent_state, &mut deploy_run, &state, &validating)?;
         let deployment = &draft.prepared_deployment.deployment;
         cpis.check(deployment.cpi(), &state, &validating)?;
-        draft.stopped_vm = find_stopped_vm(draft.unusable_agent.as_ref(), &cpis, &state)?;
+        draft.vm_that_is_off = find_vm_that_is_off(draft.unusable_agent.as_ref(), &cpis, &state)?;
         if !is_vm_expected {
             draft.prepared_deployment.check_untracked(run, inputs)?;
         }
@@ -267,7 +267,7 @@ impl PlanReport {
                 .unusable_agent
                 .as_ref()
                 .map(|agent| format!("{} ({})", agent.predicate(), agent.error.summary())),
-            stopped_vm: draft.stopped_vm.as_ref().map(cpi_set::describe_off),
+            vm_that_is_off: draft.vm_that_is_off.as_ref().map(cpi_set::describe_off),
             generated_variables: draft.prepared_deployment.generated_names.clone(),
             inputs: PlanInputs::of(request, draft, state, storage),
             file: String::new(),
@@ -283,7 +283,7 @@ impl PlanReport {
             PlanAction::KeepJobs => "Update without stopping the jobs",
             PlanAction::UpdateInPlace => "Update the VM in place",
             PlanAction::Recreate => "Replace the VM",
-            PlanAction::Examine if let Some(description) = &self.stopped_vm => {
+            PlanAction::Examine if let Some(description) = &self.vm_that_is_off => {
                 return format!("Nothing changed in the manifest, but {description}");
             }
             PlanAction::Examine => {
@@ -326,7 +326,7 @@ impl PlanReport {
             }
         }));
         lines.splice(1..1, self.changed_leaves());
-        match (self.action, &self.stopped_vm) {
+        match (self.action, &self.vm_that_is_off) {
             (PlanAction::Examine, Some(_)) => {
                 lines.push("create-env fails and changes nothing".to_owned());
                 lines.push("To start the VM and its jobs: `monopile start-env MANIFEST`".to_owned());

@@ -91,7 +91,7 @@ pub struct Status {
     pub cpi_problem: Option<CpiProblem>,
     /// The error of the first `has_vm` or `has_disk` that failed.
     #[serde(skip)]
-    pub cpi_doubt: Option<String>,
+    pub presence_error: Option<String>,
     /// The probable cause if the CPI denies resources that probably exist.
     #[serde(skip)]
     cause_of_denial: Option<String>,
@@ -161,7 +161,7 @@ pub struct VmStatus {
     pub exists: PresenceStatus,
     /// True if it is on this machine, and its processes have ended.
     #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
-    pub is_stopped: bool,
+    pub is_off: bool,
 }
 
 /// The result of asking the agent.
@@ -301,7 +301,7 @@ struct CpiAnswers {
     cpis: Vec<CpiStatus>,
     problem: Option<CpiProblem>,
     /// The error of the first `has_vm` or `has_disk` that failed.
-    doubt: Option<String>,
+    presence_error: Option<String>,
     /// The probable cause if the CPI denies resources that probably exist.
     cause_of_denial: Option<String>,
     /// The hint for a CPI that denies the VM.
@@ -387,7 +387,7 @@ impl StatusCollector<'_> {
             VmStatus {
                 instance: vm.instance.clone(),
                 exists: self.presence_of(&handle.clone().into()),
-                is_stopped: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
+                is_off: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
                 handle,
             }
         });
@@ -439,7 +439,7 @@ impl StatusCollector<'_> {
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             cause_of_denial: self.last_answers.as_ref().and_then(|answers| answers.cause_of_denial.clone()),
             check_hint: self.last_answers.as_ref().map(|answers| answers.check_hint.clone()),
-            cpi_doubt: self.last_answers.as_ref().and_then(|answers| answers.doubt.clone()),
+            presence_error: self.last_answers.as_ref().and_then(|answers| answers.presence_error.clone()),
             in_progress,
             last_change,
             time: base::encoding::now(),
@@ -543,7 +543,7 @@ impl StatusCollector<'_> {
             Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.read_last_boot(&vm)),
             _ => (false, None),
         };
-        let (mut problem, mut doubt, mut denied_resources) = (None, None, Vec::new());
+        let (mut problem, mut presence_error, mut denied_resources) = (None, None, Vec::new());
         for (record, resource) in state.resources().zip(migrated_state.resources()) {
             if !matches!(record, Resource::Vm(_) | Resource::Disk(_)) {
                 continue;
@@ -565,8 +565,9 @@ impl StatusCollector<'_> {
                     PresenceStatus::No
                 }
                 Ok(Presence::Unknown(reason)) => {
-                    if reason.is_failure && doubt.is_none() {
-                        doubt = Some(format!("the CPI could not say whether {resource} exists: {reason}"));
+                    if reason.is_failure && presence_error.is_none() {
+                        presence_error =
+                            Some(format!("the CPI could not say whether {resource} exists: {reason}"));
                     }
                     asking.log_line(reason.to_string());
                     PresenceStatus::Unknown
@@ -594,7 +595,7 @@ impl StatusCollector<'_> {
             findings,
             cpis: asked_cpis,
             problem,
-            doubt,
+            presence_error,
             cause_of_denial,
             check_hint,
             is_off,
@@ -705,9 +706,9 @@ impl Status {
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed anything since.
     pub fn stopping_run(&self) -> Option<&RecordedRun> {
-        let is_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
+        let are_jobs_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
         let newest_change = self.last_change.as_ref()?;
-        (is_stopped
+        (are_jobs_stopped
             && newest_change.outcome == RunOutcome::Succeeded
             && newest_change.record.command == "stop-env")
             .then_some(newest_change)
@@ -842,7 +843,7 @@ impl Status {
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             });
         }
-        if vm.is_stopped && self.agent.answers == AgentReply::No && self.run_in_progress().is_none() {
+        if vm.is_off && self.agent.answers == AgentReply::No && self.run_in_progress().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(
                 error.with_hint(next_hint("to start it and its jobs: `monopile start-env MANIFEST`")),
