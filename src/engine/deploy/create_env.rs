@@ -174,7 +174,7 @@ pub fn create_env(
         );
     }
     let registry_contract = contract_for_registry(executor.state(), cpi, contract);
-    deploy_run.deletion_run.registry = RunRegistry::start(
+    deploy_run.agent_access.registry = RunRegistry::start(
         run,
         provider,
         &prepared_deployment.manifest_path,

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::deletion_run::DeletionRun;
 use super::request::DeleteEnvRequest;
+use super::teardown::{AgentAccess, Teardown};
 use crate::agent::{StopReason, endpoint};
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
@@ -170,16 +170,15 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let contract = cpis.connect_in_own_stage(first_cpi.as_deref())?.contract();
     let mut executor = Executor::new(run, cpis, store);
 
-    let mut deletion_run = DeletionRun::new(
-        run,
-        endpoint,
-        request.stop_options,
-        StopReason::DeleteEnvironment,
-        request.agent_timeout,
-    );
-    deletion_run.registry =
+    let registry =
         RunRegistry::start(run, &cpi_inputs.provider, &request.inputs.manifest, contract, &mut executor)?;
-    let outcome = deletion_run.take_steps(&plan, &mut executor);
+    let teardown = Teardown {
+        agent_access: &AgentAccess { run, endpoint, registry },
+        stop_options: request.stop_options,
+        reason: StopReason::DeleteEnvironment,
+        agent_timeout: request.agent_timeout,
+    };
+    let outcome = teardown.take_steps(&plan, &mut executor);
     let failures = outcome.map_err(|error| match executor.state().vm_handle() {
         Some(vm) => error.with_note(format!(
             "the environment no longer counts as deployed: the next create-env replaces VM {vm}"

@@ -2,12 +2,11 @@
 //! render.
 //!
 //! Entry points: [`create_env()`] and the other commands. `draft_plan.rs` decides on the steps, `run.rs`
-//! and `deletion_run.rs` take them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
+//! and `teardown.rs` take them, and `vm.rs`, `disk.rs` and `snapshot.rs` implement single steps.
 
 pub(crate) mod boot;
 mod create_env;
 mod delete_env;
-mod deletion_run;
 pub(crate) mod disk;
 mod draft_plan;
 mod liveness;
@@ -24,6 +23,7 @@ pub(crate) mod snapshot;
 mod start_env;
 mod step_timer;
 mod stop_env;
+mod teardown;
 mod validate;
 pub(crate) mod vm;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::deletion_run::{DeletionRun, step_started_event};
 use super::disk::{self, AttachSettings};
-use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT};
+use super::request::{CreateEnvRequest, OLD_AGENT_TIMEOUT, StopOptions};
 use super::snapshot::{self, SnapshotPolicy};
 use super::step_timer::StepTimer;
+use super::teardown::{AgentAccess, Teardown, step_started_event};
 use super::vm;
 use crate::agent::{Agent, AgentEndpoint, StopReason};
 use crate::effects::Executor;
@@ -34,8 +34,8 @@ pub(super) struct DeployRun<'a> {
     pub(super) boot_timeout: Duration,
     /// True for `--update-strategy in-place`.
     must_keep_vm: bool,
-    /// The agent, the registry and the options of the steps that stop and delete.
-    pub(super) deletion_run: DeletionRun<'a>,
+    pub(super) agent_access: AgentAccess<'a>,
+    stop_options: StopOptions,
     /// The cloud properties of a new VM.
     pub(super) vm_cloud_properties: Map<String, Value>,
     snapshot: SnapshotPolicy,
@@ -53,8 +53,6 @@ impl<'a> DeployRun<'a> {
         endpoint: AgentEndpoint,
         request: &CreateEnvRequest,
     ) -> Result<Self> {
-        let deletion_run =
-            DeletionRun::new(run, endpoint, request.stop_options, StopReason::DeleteVm, OLD_AGENT_TIMEOUT);
         let packages =
             Packages::collect(&prepared_deployment.deployment, &artifacts.releases, &artifacts.stemcell)?;
         let boot_timeout = request.boot_timeout;
@@ -68,7 +66,8 @@ impl<'a> DeployRun<'a> {
             packages,
             must_keep_vm,
             boot_timeout,
-            deletion_run,
+            agent_access: AgentAccess { run, endpoint, registry: None },
+            stop_options: request.stop_options,
             vm_cloud_properties: Map::new(),
             snapshot,
             rendered_jobs,
@@ -128,7 +127,7 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
-        let agent = self.deletion_run.connect_agent(executor.state());
+        let agent = self.agent_access.connect(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned_step) = plan.steps.get(index).cloned() {
@@ -204,7 +203,7 @@ impl<'a> DeployRun<'a> {
                 }
                 step @ (Step::StopJobs(_) | Step::StopJobsIfPossible(_) | Step::Delete(_)) => {
                     if let Some(error) =
-                        self.deletion_run.take_step(step, reason, executor, &agent, &deploying)?
+                        self.teardown().take_step(step, reason, executor, &agent, &deploying)?
                     {
                         // The deploy itself succeeded, so a superseded resource that still exists is only a
                         // warning.
@@ -262,12 +261,22 @@ impl<'a> DeployRun<'a> {
             stage,
         )?;
         let is_applied =
-            self.instance(&self.deletion_run.connect_agent(state)).is_applied(&rendered_jobs, agent_state);
+            self.instance(&self.agent_access.connect(state)).is_applied(&rendered_jobs, agent_state);
         // With a dynamic network, the templates hold the addresses of this VM.
         if !self.prepared_deployment.deployment.has_dynamic_network() {
             self.rendered_jobs = Some(rendered_jobs);
         }
         Ok(is_applied)
+    }
+
+    /// Returns what takes the steps that stop jobs and delete resources.
+    fn teardown(&self) -> Teardown<'_, 'a> {
+        Teardown {
+            agent_access: &self.agent_access,
+            stop_options: self.stop_options,
+            reason: StopReason::DeleteVm,
+            agent_timeout: OLD_AGENT_TIMEOUT,
+        }
     }
 
     fn instance<'i>(&'i self, agent: &'i Agent) -> Instance<'i> {
@@ -276,7 +285,7 @@ impl<'a> DeployRun<'a> {
             agent,
             deployment: &self.prepared_deployment.deployment,
             packages: &self.packages,
-            drain_timeout: self.deletion_run.stop_options.drain_timeout(),
+            drain_timeout: self.stop_options.drain_timeout(),
             must_keep_vm: self.must_keep_vm,
         }
     }

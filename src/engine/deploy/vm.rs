@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::deletion_run::DeletionRun;
 use super::run::DeployRun;
+use super::teardown::Teardown;
 use crate::agent::{Agent, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::CpiConnection;
@@ -143,7 +143,7 @@ pub(super) fn create(
 
     let wait_stage = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
-    let wait_result = match &deploy_run.deletion_run.registry {
+    let wait_result = match &deploy_run.agent_access.registry {
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &wait_stage),
         None => agent
             .wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem))
@@ -208,7 +208,7 @@ pub(crate) fn disk_metadata(deployment: &Deployment) -> Value {
 /// is foreign or whose agent does not answer: its jobs may still run. Fails if the CPI denies the VM and its
 /// agent answers.
 pub(super) fn stop(
-    deletion_run: &DeletionRun<'_>,
+    teardown: &Teardown<'_, '_>,
     executor: &Executor<'_>,
     agent: &Agent,
     vm: &VmHandle,
@@ -224,11 +224,12 @@ pub(super) fn stop(
         return Ok(());
     }
     // A restarted agent asks the registry before it answers.
-    let tunnel = deletion_run
+    let tunnel = teardown
+        .agent_access
         .registry
         .as_ref()
-        .and_then(|registry| registry.begin_tunnel(executor.state(), deletion_run.agent_timeout));
-    match agent.wait_until_ready(deletion_run.agent_timeout, &mut |problem| wait_stage.log_line(problem)) {
+        .and_then(|registry| registry.begin_tunnel(executor.state(), teardown.agent_timeout));
+    match agent.wait_until_ready(teardown.agent_timeout, &mut |problem| wait_stage.log_line(problem)) {
         Ok(()) => {}
         Err(error) if error.is_of_this_run() => return Err(error.into()),
         Err(error) => {
@@ -237,7 +238,7 @@ pub(super) fn stop(
             }
             wait_stage.give_up(match error.is_transient() {
                 true => {
-                    let timeout = text::duration(deletion_run.agent_timeout);
+                    let timeout = text::duration(teardown.agent_timeout);
                     format!("its agent did not answer within {timeout}")
                 }
                 false => format!("its agent cannot be used: {error}"),
@@ -261,7 +262,7 @@ pub(super) fn stop(
         wait_stage.finish();
     }
 
-    let jobs = Jobs { run: deletion_run.run, agent, instance };
-    jobs.stop(deletion_run.stop_options.drain_timeout(), deletion_run.reason, stage)?;
+    let jobs = Jobs { run: teardown.agent_access.run, agent, instance };
+    jobs.stop(teardown.stop_options.drain_timeout(), teardown.reason, stage)?;
     jobs.unmount(stage)
 }

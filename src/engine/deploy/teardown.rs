@@ -13,45 +13,43 @@ use crate::state::{Change, Resource, State, UndeployedBy};
 use base::events::{Event, Stage};
 use base::{Error, Result};
 
-/// A running `delete-env`, or the steps of a `create-env` that stop jobs and delete resources.
-pub(super) struct DeletionRun<'a> {
+/// The access of a run to the agent on the VM.
+pub(super) struct AgentAccess<'a> {
     pub(super) run: &'a RunContext,
-    endpoint: AgentEndpoint,
+    pub(super) endpoint: AgentEndpoint,
+    /// The registry, if contract v1 is in force.
+    pub(super) registry: Option<RunRegistry<'a>>,
+}
+
+/// A running `delete-env`, or the steps of a `create-env` that stop jobs and delete resources.
+pub(super) struct Teardown<'r, 'a> {
+    pub(super) agent_access: &'r AgentAccess<'a>,
     pub(super) stop_options: StopOptions,
     /// The reason for stopping the jobs, which pre-stop and drain scripts receive.
     pub(super) reason: StopReason<'static>,
     /// The time after which a VM to delete counts as dead if its agent does not answer.
     pub(super) agent_timeout: Duration,
-    /// The registry, if contract v1 is in force.
-    pub(super) registry: Option<RunRegistry<'a>>,
 }
 
-impl<'a> DeletionRun<'a> {
-    pub(super) fn new(
-        run: &'a RunContext,
-        endpoint: AgentEndpoint,
-        stop_options: StopOptions,
-        reason: StopReason<'static>,
-        agent_timeout: Duration,
-    ) -> Self {
-        DeletionRun { run, endpoint, stop_options, reason, agent_timeout, registry: None }
-    }
-
+impl AgentAccess<'_> {
     /// Returns a client of the agent on the VM.
-    pub(super) fn connect_agent(&self, state: &State) -> Agent {
+    pub(super) fn connect(&self, state: &State) -> Agent {
         connect(self.run, self.endpoint.clone(), state)
     }
+}
 
+impl Teardown<'_, '_> {
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
-        let deleting = self.run.reporter.stage("Deleting");
-        let agent = self.connect_agent(executor.state());
+        let run = self.agent_access.run;
+        let deleting = run.reporter.stage("Deleting");
+        let agent = self.agent_access.connect(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();
         for (index, planned_step) in plan.steps.iter().enumerate() {
-            signals::check_may_continue(self.run)?;
-            self.run.reporter.emit(step_started_event(plan, index, planned_step, &instance));
+            signals::check_may_continue(run)?;
+            run.reporter.emit(step_started_event(plan, index, planned_step, &instance));
             failures.extend(self.take_step(
                 &planned_step.step,
                 &planned_step.reason,
