@@ -14,7 +14,7 @@ use base::events::{Event, Reporter};
 use base::timing::Counts;
 use base::{ErrorKind, Result};
 
-/// The result of a command that succeeded.
+/// The output of a command that ran to its end, with the problem or the exit code that goes with it.
 pub(super) enum CommandResult {
     /// A sentence for the end of the run.
     Summary(String),

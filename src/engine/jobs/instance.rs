@@ -80,7 +80,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Uploads everything while the old jobs still run, then stops them and starts the new ones. Returns the
-    /// time during which no job ran. `has_deployed` is true if an earlier deploy succeeded.
+    /// time from the begin of the stop until the new jobs run. `has_deployed` is true if an earlier deploy succeeded.
     pub(crate) fn update(
         &self,
         rendered_jobs: &RenderedJobs,
@@ -111,7 +111,7 @@ impl<'a> Instance<'a> {
         preparing.finish();
 
         let jobs = self.jobs();
-        let stopped_at = Instant::now();
+        let stop_began = Instant::now();
         let update = || {
             jobs.stop(self.drain_timeout, StopReason::Update(&spec), stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
@@ -155,7 +155,7 @@ impl<'a> Instance<'a> {
                 false => error,
             }
         })?;
-        Ok(stopped_at.elapsed())
+        Ok(stop_began.elapsed())
     }
 
     /// Returns true if the VM has exactly these jobs, rendered templates and packages already. Networks and
