@@ -3,7 +3,7 @@
 
 /// The command succeeded.
 pub const SUCCESS: u8 = 0;
-/// The environment failed: CPI, agent, VM, file system.
+/// Something outside of monopile failed: CPI, agent, VM, file system, download, bucket.
 pub const ENVIRONMENT: u8 = 1;
 /// The command line is wrong, or the operator answered no.
 pub const USAGE: u8 = 2;

@@ -300,7 +300,7 @@ fn first_word(text: &str) -> Option<&str> {
     (end > 0).then(|| &text[..end])
 }
 
-/// A sink that completes the commands in plans, notes, warnings and hints.
+/// A sink that completes the commands in plans, notes, warnings, hints and the summary.
 pub(super) struct CompletingSink {
     pub(super) words: EnvironmentWords,
     pub(super) next: Arc<dyn Sink>,

@@ -1,8 +1,8 @@
 //! The manifest content that decides whether a deploy is needed.
 //!
 //! The content has no CPI config, because changed credentials and renamed CPIs need no deploy. The
-//! availability zone's CPI is compared with the state instead. Neither has the content the userland in which
-//! a CPI runs. Of a cloud config, the content has the entries in use.
+//! availability zone's CPI is compared with the state instead. The content has no userland of a CPI
+//! either. Of a cloud config, the content has the entries in use.
 
 use super::LoadedManifest;
 use super::cloud_config::SECTIONS;

@@ -30,7 +30,8 @@ pub struct Inputs {
     pub vars_env: Vec<String>,
     /// Variables of the env file. They have the lowest precedence.
     pub env_file_variables: EnvFileVariables,
-    /// The environment variables among which `vars_env` selects. Errors of programs hide their secrets.
+    /// The environment variables among which `vars_env` selects. Errors of `vars_exec` programs hide the
+    /// secrets among them.
     pub env_vars: Vec<(String, String)>,
     /// `--vars-store PATH`: the file with generated values.
     pub vars_store: Option<PathBuf>,

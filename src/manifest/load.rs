@@ -371,7 +371,7 @@ impl PartialInputs {
         self.sources.fill(inputs)?;
         let outline = read_outline(inputs, &mut self.root);
         if options.refuses_other_files {
-            // Other ops files cannot be applied to it either.
+            // Ops files cannot be applied to a file of another kind either, so this error explains theirs.
             refuse_other_files(&self.root, &inputs.manifest)?;
         }
         outline?;
@@ -379,7 +379,7 @@ impl PartialInputs {
         self.definitions = Definitions::of(&self.root)?;
         self.store = match open_store(inputs, &self.sources, &self.definitions) {
             Err(error) if inputs.lacks_vars_store_name() => {
-                // The check may know which vars store is meant.
+                // The check may fail with a better error, which names the vars store.
                 check(&values(&self.definitions, &self.sources, None))?;
                 return Err(error);
             }
@@ -625,7 +625,7 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
         return Ok(());
     }
-    // Ops files are read in order, because one of them may be standard input, and parsed beside the manifest.
+    // Ops files are read in order, because one of them may be standard input, and parsed while the manifest is.
     let texts: Vec<_> =
         inputs.ops_files.iter().map(|path| (path, files::read_text(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| {
@@ -653,7 +653,7 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     if names.is_empty() {
         return Vec::new();
     }
-    let all_near = names.iter().all(|name| resolver.near_name(name).is_some());
+    let all_near = names.iter().all(|name| resolver.similar_variable(name).is_some());
     let general_hints = give_values_hints(&names, definitions);
     let (hint, remaining_names) = hint_for_files(&names, inputs, definitions);
     let mut hints = Vec::from_iter(hint);

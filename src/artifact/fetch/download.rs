@@ -125,7 +125,7 @@ impl Download<'_> {
         })
     }
 
-    /// Repeats [`Self::attempt`] until the body is complete. The number of tries starts again when an attempt
+    /// Repeats [`Self::attempt`] until the body is complete. The number of attempts starts again when one
     /// has received more than all before, so that only a server that makes no progress is given up. A resumed
     /// body with a wrong digest is downloaded again once, because its beginning may be of another version.
     fn fetch(&self, file: &File, body_path: &Path) -> Result<Digest, AttemptFailure> {

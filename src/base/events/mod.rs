@@ -139,7 +139,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Returns its title.
+    /// Returns its name, as the operator sees it.
     pub fn name(&self) -> &str {
         &self.name
     }

@@ -1,6 +1,4 @@
-//! Durable files, directories of files, files whose paths come from outside, files inside another root, JSON
-//! files, file locks that are released on drop, ids of directories, private directories, the last lines of
-//! files, and removal of directory trees.
+//! Reading, writing, locking and removing files and directories.
 
 pub mod directory;
 mod directory_id;

@@ -1,6 +1,5 @@
-//! Shared parts of the built-in CPIs: the RPC, arguments and errors of methods, clouds that are directories,
-//! with the records of their objects, the agent's settings and its config drive, images of stemcells, boot
-//! records, durable files, programs and processes.
+//! Shared parts of the built-in CPIs, above all the RPC ([`cloud_rpc`]) and clouds that are directories, with
+//! the records of their objects ([`cloud`], [`records`]).
 
 pub(crate) mod agent;
 pub(crate) mod args;

@@ -259,7 +259,7 @@ fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> Cp
     booted_vm.commit()
 }
 
-/// Returns true if every component of `path`, below `base`, is a directory and not a link.
+/// Returns true if every component of `path`, below `base_directory`, is a directory and not a link.
 fn is_real_directory(base_directory: &Path, path: &str) -> bool {
     let mut path_so_far = base_directory.to_owned();
     path.split('/').all(|part| {

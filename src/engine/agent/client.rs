@@ -229,7 +229,7 @@ impl Agent {
             counts.compilations += u64::from(method == "compile_package");
         });
         let mut request = client.http.post(format!("{}/agent", self.endpoint.address));
-        // Connections of requests with the client's own settings share its TLS settings.
+        // Requests with the settings of the client share its TLS settings; one with its own makes new ones.
         if timeout < self.timeouts.message {
             request = request.config().timeout_global(Some(timeout)).build();
         }

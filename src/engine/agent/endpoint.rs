@@ -147,7 +147,7 @@ impl AgentEndpoint {
         &self.host
     }
 
-    /// Returns the port.
+    /// Returns the port of the URL, or that of HTTPS.
     pub fn port(&self) -> u16 {
         self.port
     }

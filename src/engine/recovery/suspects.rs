@@ -34,7 +34,7 @@ pub(crate) fn report(run: &RunContext, state: &State) {
     });
 }
 
-/// Counts the resources that failed calls may have created, such as "up to 4 VMs and 1 stemcell".
+/// Counts the resources that failed calls may have created, such as "up to 4 VMs and a stemcell".
 fn count_by_kind(suspects: &[Suspect]) -> String {
     let mut counts: Vec<(ResourceKind, usize)> = Vec::new();
     for suspect in suspects {
@@ -134,7 +134,7 @@ pub(crate) fn find_answering<'s>(
     let agent = connect(run, endpoint.clone(), state);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
-        Err(error) if error.is_of_this_run() => return Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
         Err(error) => {
             looking_for_vm.give_up(format!("its agent does not answer: {error}"));
             return Ok(None);

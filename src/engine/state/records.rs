@@ -461,7 +461,7 @@ impl DiskRecord {
         self.vm_at_replacement.is_some()
     }
 
-    /// Returns its handle.
+    /// Returns the CID with the name of its CPI.
     pub fn handle(&self) -> DiskHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
@@ -486,7 +486,7 @@ impl StemcellRecord<Unnamed> {
 }
 
 impl StemcellRecord {
-    /// Returns its handle.
+    /// Returns the CID with the name of its CPI.
     pub fn handle(&self) -> StemcellHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
@@ -501,7 +501,7 @@ impl SnapshotRecord<Unnamed> {
 }
 
 impl SnapshotRecord {
-    /// Returns its handle.
+    /// Returns the CID with the name of its CPI.
     pub fn handle(&self) -> SnapshotHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
@@ -551,7 +551,7 @@ impl VmRecord<Unnamed> {
 }
 
 impl VmRecord {
-    /// Returns its handle.
+    /// Returns the CID with the name of its CPI.
     pub fn handle(&self) -> VmHandle {
         Handle::new(self.cid.clone(), self.cpi.as_deref())
     }
