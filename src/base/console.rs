@@ -43,7 +43,8 @@ impl Console {
         Self::open_files(directory, &[AGENT_LOG, CONSOLE, PREVIOUS_CONSOLE])
     }
 
-    /// Opens the files with these names, newest first, because one may become the older one in between.
+    /// Opens the files with these names, newest first, because one may be renamed to an older name between two
+    /// openings.
     fn open_files(directory: &Path, names: &[&str]) -> io::Result<Option<Self>> {
         let mut parts: Vec<(File, u64)> = Vec::new();
         for name in names {
@@ -88,7 +89,7 @@ impl Console {
     }
 
     fn reader(self, start: u64) -> ConsoleReader {
-        let opened_bytes = self.size().saturating_sub(start);
+        let bytes_at_open = self.size().saturating_sub(start);
         let (mut parts, mut position): (VecDeque<_>, _) = (self.parts.into(), start);
         while parts.len() > 1
             && let Some((_, size)) = parts.front().filter(|(_, size)| position >= *size)
@@ -97,7 +98,7 @@ impl Console {
             parts.pop_front();
         }
         let parts = parts.into_iter().map(|(file, _)| file).collect();
-        ConsoleReader { directory: self.directory, parts, position, opened_bytes }
+        ConsoleReader { directory: self.directory, parts, position, bytes_at_open }
     }
 }
 
@@ -108,14 +109,14 @@ pub struct ConsoleReader {
     parts: VecDeque<File>,
     /// The position in the first one.
     position: u64,
-    opened_bytes: u64,
+    bytes_at_open: u64,
 }
 
 impl ConsoleReader {
     /// Returns the number of bytes from the start of this reader to the end that the console had when it was
     /// opened.
-    pub fn opened_bytes(&self) -> u64 {
-        self.opened_bytes
+    pub fn bytes_at_open(&self) -> u64 {
+        self.bytes_at_open
     }
 
     /// Returns true if the VM was deleted.
@@ -412,7 +413,7 @@ mod tests {
             [(0, ""), (1, "e\n"), (2, "cd\ne\n"), (3, "b\ncd\ne\n"), (9, "a\nb\ncd\ne\n")]
         {
             let mut reader = Console::open(directory.path()).unwrap().unwrap().last_lines(count).unwrap();
-            assert_eq!(reader.opened_bytes(), expected.len() as u64);
+            assert_eq!(reader.bytes_at_open(), expected.len() as u64);
             assert_eq!(text(&mut reader), expected, "{count}");
         }
         // The older file may be the only one.

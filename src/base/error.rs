@@ -21,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The kind of a failure. Each kind has one exit code, see [`exit_code::TABLE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The environment failed: CPI, agent, VM, file system. Exit code 1.
+    /// Something outside of monopile failed: CPI, agent, VM, file system, download, bucket. Exit code 1.
     Failure,
     /// The command line is wrong. Exit code 2.
     Usage,
@@ -235,7 +235,7 @@ impl Error {
         let failed_path = path;
         let Some((path, metadata)) = unwritable_ancestor(path) else { return self };
         // A parent directory may be `/` or belong to the system, so it is not to be taken over.
-        let is_own = path == failed_path;
+        let is_failed_path = path == failed_path;
         let (path, owner, mode) = (path.display(), metadata.uid(), metadata.mode() & 0o7777);
         let alternatives = |actions: [Option<String>; 3]| {
             let actions: Vec<String> = actions.into_iter().flatten().collect();
@@ -254,7 +254,7 @@ impl Error {
             format!("'{path}' has mode {mode:04o}: {}", alternatives([None, other_path_hint, Some(access)]))
         } else {
             let owner = user_name(owner);
-            let chown = is_own.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
+            let chown = is_failed_path.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
             let actions = alternatives([Some(format!("run as {owner}")), other_path_hint, chown]);
             format!("'{path}' belongs to {owner}: {actions}")
         })
@@ -381,8 +381,8 @@ fn unwritable_ancestor(path: &Path) -> Option<(&Path, fs::Metadata)> {
         .filter_map(|path| Some((path, fs::metadata(path).ok()?)))
         .take(2)
         .collect();
-    let is_locked = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
-    let index = existing_ancestors.iter().position(is_locked).unwrap_or(0);
+    let is_read_only = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
+    let index = existing_ancestors.iter().position(is_read_only).unwrap_or(0);
     existing_ancestors.into_iter().nth(index)
 }
 

@@ -40,7 +40,7 @@ struct GraphProgress {
     ready_tasks: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
     unfinished_tasks: usize,
-    problem: Option<Error>,
+    first_error: Option<Error>,
 }
 
 impl GraphProgress {
@@ -54,10 +54,10 @@ impl GraphProgress {
 /// After a failure no further task starts. Returns the first error when the running tasks have ended. A
 /// dependency cycle and a dependency on a task that does not exist are errors.
 pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> + Sync)) -> Result<()> {
-    let mut followers = vec![Vec::new(); tasks.len()];
+    let mut dependents = vec![Vec::new(); tasks.len()];
     for (index, task) in tasks.iter().enumerate() {
         for dependency in &task.dependencies {
-            followers
+            dependents
                 .get_mut(*dependency)
                 .ok_or_else(|| Error::failure(format!("task {index} depends on a missing task")))?
                 .push(index);
@@ -68,7 +68,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
         unfinished_dependencies,
         ready_tasks: Default::default(),
         unfinished_tasks: tasks.len(),
-        problem: None,
+        first_error: None,
     };
     for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
         progress.make_ready(index, task);
@@ -80,20 +80,20 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
             let task_count = tasks.iter().filter(|task| task.lane == lane).count();
             std::iter::repeat_n(lane, threads.max(1).min(task_count))
         }) {
-            let (progress, progress_changed, followers) = (&progress, &progress_changed, &followers);
+            let (progress, progress_changed, dependents) = (&progress, &progress_changed, &dependents);
             scope.spawn(move || {
                 while let Some(index) = wait_for_task(progress.lock(), progress_changed, lane) {
                     let outcome = work(index);
                     let mut progress = progress.lock();
-                    finish_task(&mut progress, index, outcome, followers, tasks);
+                    finish_task(&mut progress, index, outcome, dependents, tasks);
                     progress_changed.notify_all();
                 }
             });
         }
     });
     let progress = progress.into_inner();
-    match progress.problem {
-        Some(problem) => Err(problem),
+    match progress.first_error {
+        Some(error) => Err(error),
         None if progress.unfinished_tasks > 0 => Err(Error::failure("dependency cycle of tasks")),
         None => Ok(()),
     }
@@ -106,7 +106,7 @@ fn wait_for_task(
     lane: Lane,
 ) -> Option<usize> {
     loop {
-        if progress.problem.is_some() || progress.unfinished_tasks == 0 {
+        if progress.first_error.is_some() || progress.unfinished_tasks == 0 {
             return None;
         }
         if let Some((_, std::cmp::Reverse(index))) = progress.ready_tasks[lane as usize].pop() {
@@ -121,18 +121,18 @@ fn finish_task(
     progress: &mut GraphProgress,
     index: usize,
     outcome: Result<()>,
-    followers: &[Vec<usize>],
+    dependents: &[Vec<usize>],
     tasks: &[Task],
 ) {
     progress.unfinished_tasks -= 1;
     if let Err(error) = outcome {
-        progress.problem.get_or_insert(error);
+        progress.first_error.get_or_insert(error);
         return;
     }
-    for follower in &followers[index] {
-        progress.unfinished_dependencies[*follower] -= 1;
-        if progress.unfinished_dependencies[*follower] == 0 {
-            progress.make_ready(*follower, &tasks[*follower]);
+    for dependent in &dependents[index] {
+        progress.unfinished_dependencies[*dependent] -= 1;
+        if progress.unfinished_dependencies[*dependent] == 0 {
+            progress.make_ready(*dependent, &tasks[*dependent]);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Formats durations, sizes and text from outside for the operator.
+//! Formats values for the operator: durations, sizes, lists, shell words, problems of JSON, and text from
+//! outside.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -257,7 +258,7 @@ mod tests {
     fn durations_are_formatted() {
         let texts: Vec<String> = [0.04, 9.96, 10.0, 59.9, 60.0, 3725.0]
             .iter()
-            .map(|s| duration(Duration::from_secs_f64(*s)))
+            .map(|seconds| duration(Duration::from_secs_f64(*seconds)))
             .collect();
         assert_eq!(texts, ["0.0 s", "10.0 s", "10 s", "59 s", "1 min 00 s", "1 h 02 min"]);
     }

@@ -130,7 +130,7 @@ fn resize_leaves_no_stale_text() {
         let live = screen.lines().rev().take(3).collect::<Vec<_>>();
         assert!(live[0].contains("Deploying 2/6") && live[1].contains("| I, ["), "{screen}");
         assert!(live[2].contains("Creating VM"), "{screen}");
-        let full = live[1].chars().count() + live[1].matches(|c| c as u32 > 0x2e80).count();
+        let full = live[1].chars().count() + live[1].matches(|character| character as u32 > 0x2e80).count();
         assert!(full > usize::from(columns).min(100) - 6, "it does not use the room:\n{screen}");
     }
     hello.release_call();

@@ -22,12 +22,12 @@ pub(super) struct DigestEntry {
     pub(super) digest: Digest,
     /// The name and version from its `release.MF` or `stemcell.MF`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) artifact: Option<NameAndVersion>,
+    pub(super) artifact: Option<ArtifactName>,
 }
 
 /// The name and version of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct NameAndVersion {
+pub(super) struct ArtifactName {
     pub(super) kind: ArtifactKind,
     pub(super) name: String,
     pub(super) version: String,
@@ -65,7 +65,7 @@ impl Cache {
         stamp: &Stamp,
         start: SystemTime,
         digest: &Digest,
-        artifact: Option<NameAndVersion>,
+        artifact: Option<ArtifactName>,
     ) {
         if Stamp::of(&stamp.path).is_ok_and(|current_stamp| current_stamp == *stamp)
             && is_settled(stamp, start)

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::Cache;
-use super::digests::{DigestEntry, NameAndVersion};
+use super::digests::{ArtifactName, DigestEntry};
 use crate::digest::{Algorithm, Digest};
 use crate::{ArtifactIdentity, Source, Stamp, Stemcell, release, source_form, stemcell};
 use base::Result;
@@ -86,7 +86,7 @@ impl Cache {
         if let Some(entry) = &entry
             && name_and_version.is_none()
         {
-            let artifact = Some(NameAndVersion { kind, name: name.clone(), version: version.clone() });
+            let artifact = Some(ArtifactName { kind, name: name.clone(), version: version.clone() });
             self.store(&DigestEntry { artifact, ..entry.clone() });
         }
         let digest = digest.part_for(Algorithm::Sha256).unwrap_or(digest);
@@ -109,7 +109,7 @@ impl Cache {
                 stamp,
                 start,
                 &stemcell.digest,
-                Some(NameAndVersion { kind: ArtifactKind::Stemcell, name, version }),
+                Some(ArtifactName { kind: ArtifactKind::Stemcell, name, version }),
             );
         }
     }

@@ -155,12 +155,12 @@ impl<'c> Fetcher<'c> {
         title: &str,
         reporter: &Reporter,
     ) -> Result<Source> {
-        self.obtain_while(url, expected, title, reporter, None)
+        self.obtain_and_read(url, expected, title, reporter, None)
     }
 
     /// Obtains the artifact like [`Self::obtain`]. If it must be downloaded, `read` gets the file while it
-    /// arrives, on a thread of its own, and must end with it.
-    pub fn obtain_while(
+    /// arrives, on a thread of its own, and must return when the file ends.
+    pub fn obtain_and_read(
         &self,
         url: &ArtifactUrl,
         expected: Option<&Digest>,

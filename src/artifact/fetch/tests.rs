@@ -108,7 +108,7 @@ impl World {
             });
         };
         let expected: Digest = expected.parse().unwrap();
-        let source = fetcher.obtain_while(&url, Some(&expected), "release 'x'", &reporter, Some(&read));
+        let source = fetcher.obtain_and_read(&url, Some(&expected), "release 'x'", &reporter, Some(&read));
         (source, content.into_inner().unwrap())
     }
 

@@ -227,8 +227,8 @@ fn find_similar_name(path: &Path, file_kind: FileKind) -> Option<String> {
     let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     let is_right_name = |name: &&str| (file_kind.may_be)(&path.with_file_name(name));
-    let near_names = names.iter().map(String::as_str).filter(|name| nearest(file_name, [*name]).is_some());
-    let name = nearest(file_name, near_names.filter(is_right_name))?;
+    let similar_names = names.iter().map(String::as_str).filter(|name| nearest(file_name, [*name]).is_some());
+    let name = nearest(file_name, similar_names.filter(is_right_name))?;
     Some(path.with_file_name(name).to_string_lossy().into_owned())
 }
 

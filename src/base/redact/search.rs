@@ -230,19 +230,19 @@ impl Spellings {
     ) -> bool {
         let unescaped = view.unescaped();
         let plain_view = unescaped.as_ref().unwrap_or(view);
-        let residue_bytes = residue_bytes(&view.bytes, &plain_view.bytes);
+        let residue_length = residue_bytes(&view.bytes, &plain_view.bytes);
         let mut longest: Option<(usize, &IndexedSpelling)> = None;
-        let bytes = match self.may_end_with_fragment(&plain_view.bytes, residue_bytes) {
+        let bytes = match self.may_end_with_fragment(&plain_view.bytes, residue_length) {
             true => compact(&plain_view.bytes),
             false => Vec::new(),
         };
-        let tail = bytes.len().saturating_sub(residue_bytes + FRAGMENT_BYTES.end - 1);
-        let starts = self.compact.starts(bytes.get(tail..).unwrap_or_default());
-        let starts: Vec<usize> = starts.map(|(start_index, _)| tail + start_index).collect();
-        for end in (bytes.len().saturating_sub(residue_bytes)..=bytes.len()).rev() {
-            let min_fragment_bytes =
+        let tail_start = bytes.len().saturating_sub(residue_length + FRAGMENT_BYTES.end - 1);
+        let starts = self.compact.starts(bytes.get(tail_start..).unwrap_or_default());
+        let starts: Vec<usize> = starts.map(|(start_index, _)| tail_start + start_index).collect();
+        for end in (bytes.len().saturating_sub(residue_length)..=bytes.len()).rev() {
+            let min_length =
                 min_fragment_bytes(depth).saturating_sub(bytes.len() - end).max(MIN_DECODED_FRAGMENT_BYTES);
-            let indices_end = (end + 1).saturating_sub(min_fragment_bytes);
+            let indices_end = (end + 1).saturating_sub(min_length);
             let start_indices = end.saturating_sub(FRAGMENT_BYTES.end - 1)..indices_end;
             for start_index in
                 starts.iter().copied().filter(|start_index| start_indices.contains(start_index))
@@ -266,7 +266,7 @@ impl Spellings {
         }
         let length = plain_view.bytes.len();
         depth > 0
-            && (length.saturating_sub(residue_bytes)..=length).rev().any(|end| {
+            && (length.saturating_sub(residue_length)..=length).rev().any(|end| {
                 plain_view.visit_text_at_end(
                     end,
                     MIN_BASE64_FRAGMENT_CHARS,

@@ -87,7 +87,7 @@ pub(super) fn id_of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/blobs/")?;
     let id = match rest.split_once('/') {
         None => rest,
-        Some((prefix, id)) if prefix.len() == 2 && prefix.bytes().all(|b| b.is_ascii_hexdigit()) => id,
+        Some((prefix, id)) if prefix.len() == 2 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) => id,
         Some(_) => return None,
     };
     directories::is_safe_name(id).then_some(id)

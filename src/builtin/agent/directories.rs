@@ -214,7 +214,7 @@ pub(super) fn is_safe_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 200
         && !name.starts_with(['.', '-'])
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+'))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-' | b'+'))
 }
 
 /// Returns the numeric id of a group in `/etc/group`.

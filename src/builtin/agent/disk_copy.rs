@@ -145,7 +145,7 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
         Err(error) => return Err(error.into()),
     };
     let mut value = vec![0; 64 * 1024];
-    for name in names[..length].split(|b| *b == 0).filter(|name| !name.is_empty()) {
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
         let name = OsString::from_vec(name.to_vec());
         let size = rustix::fs::lgetxattr(source, name.as_os_str(), &mut value[..])?;
         match rustix::fs::lsetxattr(target, name.as_os_str(), &value[..size], XattrFlags::empty()) {

@@ -234,8 +234,8 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
         fs::read("/proc/self/mountinfo").map_err(|error| Error::io("reading /proc/self/mountinfo", error))?;
     let escaped_path = escape(path.as_os_str().as_encoded_bytes());
     Ok(table
-        .split(|b| *b == b'\n')
-        .filter_map(|line| line.split(|b| *b == b' ').nth(4))
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
         .any(|mount_point| mount_point == escaped_path))
 }
 

@@ -140,8 +140,11 @@ impl Spec {
 
     /// Returns the directory name of a job with these templates. It depends on version and digest.
     pub(super) fn job_bundle(&self, job: &Job) -> String {
-        let sha1 =
-            self.rendered_templates_archive.as_ref().and_then(|a| a.sha1.as_deref()).unwrap_or_default();
+        let sha1 = self
+            .rendered_templates_archive
+            .as_ref()
+            .and_then(|archive| archive.sha1.as_deref())
+            .unwrap_or_default();
         digest::sha1_hex(&format!("{}-{sha1}", job.version))
     }
 

@@ -156,7 +156,7 @@ fn answer<C: CloudMethods>(
             let cid = take(1, 1)?.take_own_cid(ObjectKind::Vm)?;
             delete_in_cloud(call, |call, cloud| call.delete_vm(cloud, &cid))
         }
-        "has_vm" => has_object(call, take(1, 1)?, ObjectKind::Vm),
+        "has_vm" => answer_has_object(call, take(1, 1)?, ObjectKind::Vm),
         "reboot_vm" => {
             let cid = take(1, 1)?.take_own_cid(ObjectKind::Vm)?;
             let cloud = require_cloud(call, &cid)?;
@@ -183,7 +183,7 @@ fn answer<C: CloudMethods>(
             let cloud = require_cloud(call, &cid)?;
             call.update_disk(&cloud, &cid, size, cloud_properties).map(|()| Value::Null)
         }
-        "has_disk" => has_object(call, take(1, 1)?, ObjectKind::Disk),
+        "has_disk" => answer_has_object(call, take(1, 1)?, ObjectKind::Disk),
         "attach_disk" | "detach_disk" => {
             let mut arguments = take(2, 2)?;
             let (vm, disk) =
@@ -228,7 +228,11 @@ fn require_cloud(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Cloud> {
     open_cloud(call)?.ok_or_else(|| cid.not_found_error())
 }
 
-fn has_object<C: CloudMethods>(call: &C, mut arguments: Arguments, kind: ObjectKind) -> CpiResult<Value> {
+fn answer_has_object<C: CloudMethods>(
+    call: &C,
+    mut arguments: Arguments,
+    kind: ObjectKind,
+) -> CpiResult<Value> {
     let Ok(cid) = arguments.take_cid(kind)? else { return Ok(json!(false)) };
     let (root, prepare_removal) = call.cloud_settings();
     let Some(cloud) = Cloud::open(root, prepare_removal)? else { return Ok(json!(false)) };
@@ -284,7 +288,7 @@ fn lock_pair<C: CloudMethods>(
 
 /// `attach_disk`: succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::is_attached_already)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_attachable)?;
     let hint = call.attach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {
@@ -296,7 +300,7 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::is_still_attached)?;
+    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_detachable)?;
     call.detach_disk(&pair)?;
     let (disk, vm) = (&pair.disk, &pair.vm);
     match pair.is_attached {

@@ -108,7 +108,7 @@ pub(crate) fn contact(
     let agent = connect(run, endpoint, state);
     let wait_stage = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem)).map_err(|error| {
-        if error.is_of_this_run() {
+        if error.was_caused_by_this_run() {
             return other_credentials::explain_error(error, run, state, run_credentials);
         }
         match (error.is_transient(), &other_address) {

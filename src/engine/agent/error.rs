@@ -182,7 +182,7 @@ impl AgentError {
             _ => {}
         }
         let is_unresolvable = matches!(self, AgentError::Unresolvable { .. });
-        if !self.is_transient() || self.is_of_this_run() || is_unresolvable {
+        if !self.is_transient() || self.was_caused_by_this_run() || is_unresolvable {
             return self.into();
         }
         let timeout = base::text::duration(timeout);
@@ -208,7 +208,7 @@ impl AgentError {
 
     /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a
     /// signal, or its proxy.
-    pub(crate) fn is_of_this_run(&self) -> bool {
+    pub(crate) fn was_caused_by_this_run(&self) -> bool {
         matches!(self, AgentError::Interrupted { .. } | AgentError::ProxyFailed { .. })
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, stage: &Stage) -> Resu
         match agent.get_state() {
             Ok(agent_state) if expected.is_none_or(|expected| identity::id(&agent_state) == expected) => {}
             Ok(_) => return Ok(false),
-            Err(error) if error.is_of_this_run() => return Err(error),
+            Err(error) if error.was_caused_by_this_run() => return Err(error),
             Err(_) => return Ok(false),
         }
         if start.elapsed() >= DELETION_TIMEOUT {

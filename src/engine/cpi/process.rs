@@ -110,7 +110,7 @@ impl Executable {
     ) -> Result<ProcessOutcome, CpiError> {
         // The thread is started first: once the process runs, no other step may fail.
         let (child_sender, child_receiver) = mpsc::channel::<std::process::Child>();
-        let (exit_sender, end) = mpsc::channel();
+        let (exit_sender, exit_receiver) = mpsc::channel();
         std::thread::Builder::new()
             .name("cpi".to_owned())
             .spawn(move || {
@@ -131,7 +131,7 @@ impl Executable {
         let mut log = CallLog::open(&files.log_path);
         let mut status = None;
         loop {
-            let exit_message = end.recv_timeout(Duration::from_millis(50));
+            let exit_message = exit_receiver.recv_timeout(Duration::from_millis(50));
             log.follow(on_log);
             truncate_oversized_answer(&files.answer_path);
             match exit_message {

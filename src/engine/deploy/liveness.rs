@@ -48,7 +48,7 @@ pub(super) fn check_liveness(
     let agent = connect(run, endpoint.clone(), state);
     let agent_answer = match ask(&agent, &mut |problem| checking.log_line(problem)) {
         Ok(agent_answer) => agent_answer,
-        Err(error) if error.is_of_this_run() => return Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
         Err(error) => {
             let is_silent = error.is_transient();
             let other_credentials = OtherCredentials::explain(&error, run, state, run_credentials);

@@ -231,7 +231,7 @@ pub(super) fn stop(
         .and_then(|registry| registry.begin_tunnel(executor.state(), teardown.agent_timeout));
     match agent.wait_until_ready(teardown.agent_timeout, &mut |problem| wait_stage.log_line(problem)) {
         Ok(()) => {}
-        Err(error) if error.is_of_this_run() => return Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
         Err(error) => {
             if let Some(problem) = tunnel.and_then(|tunnel| tunnel.last_error()) {
                 stage.reporter().warn(format!("the ssh tunnel to VM {vm} cannot be opened: {problem}"));

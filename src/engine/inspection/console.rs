@@ -80,7 +80,7 @@ pub fn print_console(request: &ConsoleRequest, run: &RunContext, print: &mut dyn
         }
     } else {
         // A VM may write faster than lines are printed.
-        let bytes = console.opened_bytes();
+        let bytes = console.bytes_at_open();
         splitter.read(&mut BufReader::new(console.take(bytes)), read_error, &mut use_line)?;
     }
     splitter.finish(&mut use_line)

@@ -500,7 +500,7 @@ impl StatusCollector<'_> {
             Err(error) => {
                 agent_status.answers = AgentReply::No;
                 agent_status.is_silent = error.is_transient();
-                agent_status.is_proxy_failure = error.is_of_this_run();
+                agent_status.is_proxy_failure = error.was_caused_by_this_run();
                 let other_credentials =
                     OtherCredentials::explain(&error, self.sources.run, state, &self.sources.run_credentials);
                 agent_status.has_other_credentials = other_credentials.is_some();

@@ -24,11 +24,12 @@ impl AgentState {
 
     /// Asks the agent of the VM on record. Returns true if no jobs were deployed to the VM, because its
     /// deploy did not finish. Makes no request if a deploy has finished.
-    pub(crate) fn is_without_jobs(agent: &Agent, state: &State) -> Result<bool> {
+    pub(crate) fn fetch_is_without_jobs(agent: &Agent, state: &State) -> Result<bool> {
         Ok(state.current_deploy_digest.is_empty() && !Self::fetch(agent, state)?.has_jobs())
     }
 
-    /// Returns the state of the jobs: `running`, `stopped`, `failing`…
+    /// Returns the state of the jobs: `running`, `stopped`, `failing`… Jobs count as running
+    /// unless the agent says otherwise.
     pub(crate) fn job_state(&self) -> &str {
         self.0.get("job_state").and_then(Value::as_str).unwrap_or("running")
     }

@@ -16,7 +16,7 @@ use base::{Error, ErrorKind, LogExcerpt, Result};
 use manifest::deployment::WatchTime;
 
 /// The longest time that the run waits before it warns of a failing process, which may still restart.
-const MAX_PAUSE_BEFORE_WARNING: Duration = Duration::from_secs(10);
+const MAX_WARNING_DELAY: Duration = Duration::from_secs(10);
 
 /// The jobs on a VM.
 pub(crate) struct Jobs<'a> {
@@ -193,7 +193,7 @@ impl Jobs<'_> {
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
         let mut last_line = String::new();
-        let pause_before_warning = MAX_PAUSE_BEFORE_WARNING.min(watch.end / 4);
+        let warning_delay = MAX_WARNING_DELAY.min(watch.end / 4);
         let mut has_warned = false;
         loop {
             *agent_state = match self.agent.get_state() {
@@ -228,7 +228,7 @@ impl Jobs<'_> {
             }
             let failing_processes: Vec<_> =
                 problems.into_iter().filter(|(_, state)| state == "failing").collect();
-            if !failing_processes.is_empty() && !has_warned && elapsed >= pause_before_warning {
+            if !failing_processes.is_empty() && !has_warned && elapsed >= warning_delay {
                 has_warned = true;
                 stage.reporter().warn(self.failing_jobs_warning(
                     &failing_processes,

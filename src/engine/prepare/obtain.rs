@@ -318,7 +318,8 @@ impl<'m> WantedArtifact<'m> {
                 unpack_arriving(run, arriving_file, &url, expected_digest.as_ref(), &title, stage);
         };
         let read = unpacks.then_some(&unpack_early as ReadArriving<'_>);
-        let source = fetcher.obtain_while(&url, expected_digest.as_ref(), &title, stage.reporter(), read)?;
+        let source =
+            fetcher.obtain_and_read(&url, expected_digest.as_ref(), &title, stage.reporter(), read)?;
         let unpacked_stemcell = match early_stemcell.into_inner() {
             Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
             None if unpacks && cache.takes_long(&source, expected_digest.as_ref()) => {

@@ -117,7 +117,7 @@ fn check_address(
     let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
-        Err(error) if error.is_of_this_run() => return Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
         Err(
             error @ (AgentError::Unauthorized { .. }
             | AgentError::Untrusted {

@@ -306,7 +306,7 @@ fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result
         Ok(agent_state) => {
             agent_state.get("agent_id").and_then(Value::as_str).filter(|id| !id.is_empty()).map(str::to_owned)
         }
-        Err(error) if error.is_of_this_run() => return Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
         Err(error) => {
             asking.give_up(format!("it does not answer: {error}"));
             run.reporter.warn(

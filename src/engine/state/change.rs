@@ -274,7 +274,7 @@ impl State {
                     Some(vm_record) => vm_record,
                     None => return Err(Rejection::Unknown { kind: "VM", name: vm.to_string() }),
                 };
-                if vm_record.ssh_host_key.as_ref().is_some_and(|on_record| *on_record != key) {
+                if vm_record.ssh_host_key.as_ref().is_some_and(|known_key| *known_key != key) {
                     return Err(Rejection::HostKeyKnown { vm });
                 }
                 vm_record.ssh_host_key = Some(key);
@@ -451,9 +451,9 @@ impl State {
             }
             Change::AgentTaskChanged(task) => self.monopile.agent_task = task,
             Change::UpdateFailed => self.monopile.vm_of_failed_update.clone_from(&self.current_vm_cid),
-            Change::MetadataSet(spec) => {
+            Change::MetadataSet(properties) => {
                 if let Some(vm) = &mut self.monopile.vm {
-                    vm.property_digests = Some(VmPropertiesDigests::of(&spec));
+                    vm.property_digests = Some(VmPropertiesDigests::of(&properties));
                 }
             }
             Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations } => {

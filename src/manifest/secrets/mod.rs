@@ -20,8 +20,7 @@
 //!   named like a secret;
 //! - is the path of a key.
 //!
-//! A number is secret only if it is named like a secret or declared secret, and so is a version; a boolean
-//! never is. Addresses, ranges and ports are secret only if the operator declares them secret, because errors
+//! A number or a version is secret only if it is named like a secret or declared secret; a boolean never is. Addresses, ranges and ports are secret only if the operator declares them secret, because errors
 //! would be useless without them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -87,7 +86,7 @@ pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) ->
         .iter()
         .filter(|text| {
             !classified_texts.visible_texts.contains(text.trim())
-                && !classified_texts.is_public_name(text.trim())
+                && !classified_texts.is_public_text(text.trim())
         })
         .for_each(|text| redactor.add_as_precaution(text));
     classified_texts.warning()
@@ -175,7 +174,7 @@ impl<'n> ClassifiedTexts<'n> {
     }
 
     /// Returns true if a text is public, and was not declared secret.
-    fn is_public_name(&self, text: &str) -> bool {
+    fn is_public_text(&self, text: &str) -> bool {
         self.public_texts.contains_key(text) && !self.declared_secrets.contains(text)
     }
 
@@ -186,7 +185,7 @@ impl<'n> ClassifiedTexts<'n> {
         let mut public_values = self
             .named_values
             .iter()
-            .filter(|value| is_redacted(&value.text) && self.is_public_name(&value.text));
+            .filter(|value| is_redacted(&value.text) && self.is_public_text(&value.text));
         let NamedValue { key, text, position } = public_values.next()?;
         let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
         Some(format!(
@@ -277,11 +276,11 @@ impl<'n> ClassifiedTexts<'n> {
     fn add_to_redactor(&self, redactor: &Redactor) {
         self.secret_texts
             .iter()
-            .filter(|secret| !self.is_public_name(secret))
+            .filter(|secret| !self.is_public_text(secret))
             .for_each(|secret| redactor.add(secret));
         self.public_texts
             .keys()
-            .filter(|text| self.is_public_name(text))
+            .filter(|text| self.is_public_text(text))
             .for_each(|text| redactor.exempt(text));
     }
 }

@@ -95,17 +95,17 @@ impl MissingVariables {
     /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
     /// missing parts count.
     ///
-    /// `near_name` returns the variable to suggest for a name.
+    /// `similar_variable` returns the variable to suggest for a name.
     pub fn error<'a>(
         &self,
         reports_variables: bool,
-        near_name: impl Fn(&str) -> Option<&'a str>,
+        similar_variable: impl Fn(&str) -> Option<&'a str>,
     ) -> Option<Error> {
         let mut problems: Vec<MissingProblem> = Vec::new();
         if reports_variables {
             // A declared variable has no value if another one that it needs has none: only that one is named.
             problems.extend(self.causes().map(|(name, entry)| {
-                let hint = near_name(name).map(|suggestion| format!("; {}", question(suggestion)));
+                let hint = similar_variable(name).map(|suggestion| format!("; {}", question(suggestion)));
                 entry.describe(name, &hint.unwrap_or_default())
             }));
         }
@@ -144,7 +144,7 @@ struct MissingProblem {
 
 /// Returns the one of `known_names` that `name` may stand for. One for which `is_used` returns true must
 /// differ only slightly, because the manifest refers to it elsewhere.
-pub(super) fn near_name<'a>(
+pub(super) fn similar_variable<'a>(
     name: &str,
     known_names: impl Iterator<Item = &'a str>,
     is_used: impl Fn(&str) -> bool,
@@ -199,16 +199,17 @@ mod tests {
         missing.add_variable("internal_ipp", &position(3), None);
         missing.add_variable("internal_ipp", &position(9), None);
         missing.add_variable("domain", &position(4), Some("tls"));
-        let near_used = |name: &str| near_name(name, ["internal_ip", "region"].into_iter(), |_| true);
-        let error = missing.error(true, near_used).unwrap();
+        let similar_used =
+            |name: &str| similar_variable(name, ["internal_ip", "region"].into_iter(), |_| true);
+        let error = missing.error(true, similar_used).unwrap();
         assert_eq!(
             error.to_string(),
             "2 variables have no value:\n  ((domain)) at bosh.yml:4:5, needed to generate variable 'tls'\n  \
              ((internal_ipp)) at bosh.yml:3:5, bosh.yml:9:5; did you mean 'internal_ip'?"
         );
         missing.add_variable("tls", &position(5), None);
-        let near_unused = |name: &str| near_name(name, ["tls"].into_iter(), |_| false);
-        let error = missing.error(true, near_unused).unwrap();
+        let similar_unused = |name: &str| similar_variable(name, ["tls"].into_iter(), |_| false);
+        let error = missing.error(true, similar_unused).unwrap();
         assert!(
             error.to_string().starts_with("2 variables") && !error.to_string().contains("((tls))"),
             "{error}"
@@ -247,9 +248,9 @@ mod tests {
             // Manifests use both of these.
             ("internal_gw", "internal_ip", false),
         ] {
-            let suggestion = near_name(name, [known_name].into_iter(), |_| true);
+            let suggestion = similar_variable(name, [known_name].into_iter(), |_| true);
             assert_eq!(suggestion.is_some(), expected, "{name}");
-            assert_eq!(near_name(name, [known_name].into_iter(), |_| false), Some(known_name));
+            assert_eq!(similar_variable(name, [known_name].into_iter(), |_| false), Some(known_name));
         }
     }
 }

@@ -203,7 +203,7 @@ impl<'a> Resolver<'a> {
                 self.generating_names.push(name.to_owned());
                 let value = self.generate_value(definition, &kind, stored_value);
                 self.generating_names.pop();
-                value.context(|| generation_refusal(definition))
+                value.context(|| why_not_generated(definition))
             }
             (stored_value, _) => Ok(stored_value),
         }
@@ -438,7 +438,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
     pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
-        self.missing_variables.error(reports_variables, |name| self.near_name(name))
+        self.missing_variables.error(reports_variables, |name| self.similar_variable(name))
     }
 
     /// Returns the origin of a variable's value.
@@ -460,7 +460,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// Returns the variable that the name of a missing one may stand for.
-    pub fn near_name(&self, name: &str) -> Option<&str> {
+    pub fn similar_variable(&self, name: &str) -> Option<&str> {
         let variable_names = self
             .sources
             .iter()
@@ -468,7 +468,7 @@ impl<'a> Resolver<'a> {
             .chain(self.stored_names())
             .chain(self.definitions.iter().map(|definition| definition.name.as_str()))
             .filter(|name| !self.missing_variables.contains(name));
-        missing::near_name(name, variable_names, |name| self.is_used(name))
+        missing::similar_variable(name, variable_names, |name| self.is_used(name))
     }
 
     /// Returns the names in the vars store.
@@ -504,11 +504,11 @@ fn check_literal(definition: &Definition) -> Result<()> {
     }
     GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
         .map(drop)
-        .context(|| generation_refusal(definition))
+        .context(|| why_not_generated(definition))
 }
 
 /// Returns the message for a variable that cannot be generated.
-fn generation_refusal(definition: &Definition) -> String {
+fn why_not_generated(definition: &Definition) -> String {
     format!("{}: variable '{}' cannot be generated", definition.position.describe(), definition.name)
 }
 

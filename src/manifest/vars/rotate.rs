@@ -152,7 +152,9 @@ impl Rotation<'_> {
         let old_certificate = kind.certificate();
         let (spec, authority) = self
             .find_spec(store, name, &old_value, old_certificate)
-            .and_then(|inputs| check_authority(store, inputs.1.as_ref(), self.now).map(|()| inputs))
+            .and_then(|(spec, authority)| {
+                check_authority(store, authority.as_ref(), self.now).map(|()| (spec, authority))
+            })
             .context(|| format!("'{name}' cannot be rotated"))?;
         let mut new_value = spec.generate(&mut self.keys, authority.as_ref(), self.now)?;
         self.result.renewed_names.push(name.to_owned());

@@ -335,7 +335,9 @@ impl<'t> Builder<'t> {
             }
             // At any other character, the name ends in YAML 1.1 but continues in 1.2.
             Event::Anchor(_, name)
-                if !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) =>
+                if !name
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "-_".contains(character)) =>
             {
                 let problem =
                     "the name of this anchor has characters other than letters, digits, '-' and '_'";

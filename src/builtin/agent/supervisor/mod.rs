@@ -36,11 +36,11 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Supervisor {
     directory: PathBuf,
-    inner: Arc<Shared>,
+    inner: Arc<SharedState>,
 }
 
 /// The part that the supervisor shares with its thread.
-struct Shared {
+struct SharedState {
     state: Mutex<SupervisorState>,
     change: Condvar,
 }
@@ -61,7 +61,7 @@ impl Supervisor {
     pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),
-            inner: Arc::new(Shared { state: Mutex::default(), change: Condvar::new() }),
+            inner: Arc::new(SharedState { state: Mutex::default(), change: Condvar::new() }),
         };
         let is_monitored = !supervisor.directory.join("unmonitored").exists();
         let mut state = supervisor.lock();
@@ -277,8 +277,12 @@ impl Supervisor {
 
     fn stop_one(&self, name: &str, task: &TaskControl) -> Result<()> {
         let Some(process) = self.await_start(name, task)? else { return Ok(()) };
-        let stop =
-            self.lock().services.iter().find(|s| s.spec.name == name).and_then(|s| s.spec.stop.clone());
+        let stop = self
+            .lock()
+            .services
+            .iter()
+            .find(|service| service.spec.name == name)
+            .and_then(|service| service.spec.stop.clone());
         let Some(program) = stop else { return terminate(process, task) };
         let exit = service::launch(&program, self)?;
         let deadline = Instant::now() + program.timeout;
@@ -303,7 +307,8 @@ impl Supervisor {
         loop {
             let is_starting = {
                 let mut state = self.lock();
-                let Some(service) = state.services.iter_mut().find(|s| s.spec.name == name) else {
+                let Some(service) = state.services.iter_mut().find(|service| service.spec.name == name)
+                else {
                     return Ok(None);
                 };
                 if let Some(process) = proc::find_in_pidfile(&service.spec.pidfile) {

@@ -63,7 +63,7 @@ fn split_into_tokens(text: &str, source: &str) -> Result<Vec<Token>> {
         match c {
             '\n' => line += 1,
             c if c.is_whitespace() || c == '=' || c == ',' => {}
-            '#' => while rest.next_if(|c| *c != '\n').is_some() {},
+            '#' => while rest.next_if(|character| *character != '\n').is_some() {},
             quote @ ('"' | '\'') => {
                 let start = line;
                 let mut word = String::new();
@@ -87,9 +87,9 @@ fn split_into_tokens(text: &str, source: &str) -> Result<Vec<Token>> {
             }
             c => {
                 let mut word = String::from(c);
-                while let Some(c) =
-                    rest.next_if(|c| !c.is_whitespace() && !matches!(c, '"' | '#' | ',' | '='))
-                {
+                while let Some(c) = rest.next_if(|character| {
+                    !character.is_whitespace() && !matches!(character, '"' | '#' | ',' | '=')
+                }) {
                     word.push(c);
                 }
                 tokens.push(Token { text: word, is_quoted: false, line });

@@ -212,8 +212,9 @@ fn default_iqn() -> String {
 
 /// Checks the configured portals and the beginning of the names of targets.
 fn check_names(portals: &[String], iqn: &str) -> CpiResult<()> {
-    let is_invalid =
-        |text: &str| text.is_empty() || text.chars().any(|c| c.is_control() || c.is_whitespace());
+    let is_invalid = |text: &str| {
+        text.is_empty() || text.chars().any(|character| character.is_control() || character.is_whitespace())
+    };
     if portals.is_empty() || portals.iter().any(|portal| is_invalid(portal)) {
         return Err(CpiFailure::cloud("storage.portals must be a list of at least one 'address:port'"));
     }
@@ -231,7 +232,7 @@ fn check_names(portals: &[String], iqn: &str) -> CpiResult<()> {
 fn is_iscsi_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 223
-        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '.' | ':' | '-'))
+        && text.chars().all(|character| character.is_alphanumeric() || matches!(character, '.' | ':' | '-'))
 }
 
 /// The number of lines of a program's standard error that an error quotes, from the end.

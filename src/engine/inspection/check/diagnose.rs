@@ -216,7 +216,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                 }
                 Ok(mounted_disks) => {
                     agent_finding = Some(answering_agent_finding(probe, &vm));
-                    has_jobs = !AgentState::is_without_jobs(&probe.agent, state)?;
+                    has_jobs = !AgentState::fetch_is_without_jobs(&probe.agent, state)?;
                     evidence.mounted_disks.clone_from(&mounted_disks);
                     untracked_disk_problems = untracked_disks(&state.disks, &mounted_disks, &vm);
                     let in_use = DisksInUse {
@@ -482,7 +482,7 @@ fn ask_mounted_disks(
             format!("another VM answers at {}", probe.agent.address()),
             Vec::new(),
         )),
-        Err(error) if error.is_of_this_run() => Err(error.into()),
+        Err(error) if error.was_caused_by_this_run() => Err(error.into()),
         Err(error) if other_credentials::may_explain(&error, &probe.state, probe.run_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
             let cause =

@@ -19,7 +19,9 @@ impl Volumes {
         let is_name = |text: &str| {
             !text.is_empty()
                 && !text.starts_with(['-', '.'])
-                && text.chars().all(|c| c.is_ascii_alphanumeric() || "+_.-".contains(c))
+                && text
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "+_.-".contains(character))
         };
         match is_name(&group) && is_name(&pool) {
             true => Ok(Volumes { group, pool }),

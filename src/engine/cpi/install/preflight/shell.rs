@@ -175,7 +175,7 @@ fn here_document(line: &str) -> Option<String> {
     let word: String = end_marker
         .trim_start_matches(['\'', '"', '\\'])
         .chars()
-        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .take_while(|character| character.is_alphanumeric() || *character == '_')
         .collect();
     (!word.is_empty()).then_some(word)
 }
