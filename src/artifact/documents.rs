@@ -206,7 +206,7 @@ pub(super) struct FinalConfig {
     pub(super) final_name: Option<String>,
 }
 
-/// Deserializes a mapping as pairs in the order of the document. Null is an empty mapping, and a key that
+/// Deserialises a mapping as pairs in the order of the document. Null is an empty mapping, and a key that
 /// occurs twice is an error.
 fn deserialize_pairs<'de, D, T>(deserializer: D) -> Result<Vec<(String, T)>, D::Error>
 where

@@ -29,7 +29,7 @@ const IDENTITY_HINT: &str = "name the private key of one of the recipients: `mon
 pub struct Encryption {
     /// Public keys, `age1…`. If there are none, documents are written in plain text.
     recipients: Vec<String>,
-    /// The texts of identity files. They are never serialized.
+    /// The texts of identity files. They are never serialised.
     #[serde(skip)]
     identities: Vec<String>,
 }

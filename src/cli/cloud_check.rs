@@ -212,7 +212,7 @@ fn result(treated_problem: &TreatedProblem) -> String {
     }
 }
 
-/// Summarizes a check without unsolved problems for the history.
+/// Summarises a check without unsolved problems for the history.
 fn summary(check_result: &CloudCheckResult) -> String {
     match (check_result.problems.as_slice(), check_result.remaining_error()) {
         ([], None) => "no problem found".to_owned(),

@@ -63,7 +63,7 @@ pub(super) struct EnvironmentWords {
 }
 
 impl EnvironmentWords {
-    /// Reads the manifest and the options from the command line. `is_given` tells whether an argument is on
+    /// Reads the manifest and the options from the command line. `is_given` returns true if an argument is on
     /// it.
     pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
         let values = |id: &str| -> Vec<String> {

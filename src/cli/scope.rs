@@ -183,7 +183,7 @@ const OPTIONS_WITH_WARNING: [&str; 6] =
     ["cache", "cache_dir", "cache_sign", "cache_trust", "cache_write", "identity"];
 
 /// Returns a warning for each option of [`OPTIONS_WITH_WARNING`] that the command line has without effect on
-/// the command. `has_option` tells whether the command line has a long option.
+/// the command. `has_option` returns true if the command line has a long option.
 pub(super) fn warnings_of_options(
     command: &Command,
     path: &str,

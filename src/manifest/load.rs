@@ -838,7 +838,7 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
 }
 
 /// Returns a warning for each `--var` and `--var-file` that nothing uses, because its name is probably
-/// misspelled. Files, programs and the environment may have variables of other manifests.
+/// misspelt. Files, programs and the environment may have variables of other manifests.
 fn unused_warnings(inputs: &Inputs, resolver: &Resolver<'_>) -> Vec<String> {
     let with_option =
         |option: &'static str| move |pair: &String| Some((option, pair.split_once('=')?.0.to_owned()));

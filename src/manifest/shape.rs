@@ -18,7 +18,7 @@ pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
 /// Keys that every state has. A vars store may have a variable with one of these names, but not both.
 const STATE_KEYS: [&str; 2] = ["director_id", "installation_id"];
 
-/// Returns the first key of a state if a mapping has all of them. `has_key` tells whether it has a key.
+/// Returns the first key of a state if a mapping has all of them. `has_key` returns true for its keys.
 pub(crate) fn state_key(has_key: impl Fn(&str) -> bool) -> Option<&'static str> {
     STATE_KEYS.iter().all(|key| has_key(key)).then_some(STATE_KEYS[0])
 }

@@ -30,7 +30,7 @@ impl AuthorizationDigest {
     }
 }
 
-/// Serializes the digest as base64.
+/// Serialises the digest as base64.
 mod base64_text {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

@@ -166,7 +166,7 @@ fn rendered_files_may_be_binary() {
     let expected = b"port=8580\n\xfe\xff\0";
     render(&hello, &["--out", "files", "--show-secrets"]).success();
     assert_eq!(std::fs::read(hello.world.path("files/config/keystore")).unwrap(), expected);
-    // Secrets in binary data cannot be recognized.
+    // Secrets in binary data cannot be recognised.
     let run = render(&hello, &[]).success();
     assert!(run.stdout.contains("==> config/keystore <==\n<13 bytes that are not UTF-8: "), "{}", run.stdout);
 

@@ -1,4 +1,4 @@
-//! Mistakes that the bosh CLI ignores and monopile reports: misspelled properties, keys and variables.
+//! Mistakes that the bosh CLI ignores and monopile reports: misspelt properties, keys and variables.
 
 use crate::support::Run;
 use crate::support::hello::Hello;
@@ -45,7 +45,7 @@ fn warns_about_variables_on_the_command_line_that_nothing_uses() {
         assert!(run.stderr.contains(&text), "{text}: {}", run.stderr);
     }
     assert_eq!(run.stderr.matches("is not used").count(), 3, "{}", run.stderr);
-    // Variables that only a part of the cloud config for other environments uses are not misspelled.
+    // Variables that only a part of the cloud config for other environments uses are not misspelt.
     hello.world.write("cloud.yml", "vm_types: [{name: unused, cloud_properties: {size: ((size))}}]\n");
     let run = hello.world.finish(hello.command("plan", &["--cloud-config", "cloud.yml", "-v", "size=1"]));
     assert!(!run.success().stderr.contains("is not used"));

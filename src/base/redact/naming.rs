@@ -74,7 +74,7 @@ pub(super) fn normalize(name: &str) -> String {
     output
 }
 
-/// Classifies a normalized name.
+/// Classifies a normalised name.
 pub(super) fn classify(name: &str) -> NameClass {
     let contains_any = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
     let last_word = name.rsplit('_').next().unwrap_or(name);

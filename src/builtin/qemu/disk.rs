@@ -215,11 +215,11 @@ pub(super) fn device(disk: &Cid, slot: u8) -> Value {
 /// Plugs a disk into a running VM, unless it is plugged in.
 fn plug_in(vm_directory: &Path, disk: &Cid) -> CpiResult<()> {
     let mut qmp = Qmp::connect(vm_directory)?;
-    if has_device(&mut qmp, disk)? {
+    if fetch_has_device(&mut qmp, disk)? {
         return Ok(());
     }
     let slot = free_slot(&mut qmp)?;
-    if !has_node(&mut qmp, disk)? {
+    if !fetch_has_node(&mut qmp, disk)? {
         qmp.run("blockdev-add", &node(disk))?;
     }
     if let Err(failure) = qmp.run("device_add", &device(disk, slot)) {
@@ -248,12 +248,12 @@ fn free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
 /// Asks the guest to release a disk, and takes it out of a running VM.
 fn unplug(vm: &Path, disk: &Cid, timeout: Duration) -> CpiResult<()> {
     let mut qmp = Qmp::connect(vm)?;
-    if has_device(&mut qmp, disk)? {
+    if fetch_has_device(&mut qmp, disk)? {
         // The command fails if an earlier call has asked already. The event comes in any case.
         let unplug_result = qmp.run("device_del", &json!({"id": disk.as_str()}));
         let is_release =
             |event: &Value| event["event"] == "DEVICE_DELETED" && event["data"]["device"] == disk.as_str();
-        if !qmp.wait_for(timeout, is_release)? && has_device(&mut qmp, disk)? {
+        if !qmp.wait_for(timeout, is_release)? && fetch_has_device(&mut qmp, disk)? {
             let reason = unplug_result.err().map(|failure| format!("{failure}; ")).unwrap_or_default();
             return Err(CpiFailure {
                 ok_to_retry: true,
@@ -265,19 +265,19 @@ fn unplug(vm: &Path, disk: &Cid, timeout: Duration) -> CpiResult<()> {
             });
         }
     }
-    if has_node(&mut qmp, disk)? {
+    if fetch_has_node(&mut qmp, disk)? {
         qmp.run("blockdev-del", &json!({"node-name": node_name(disk)}))?;
     }
     Ok(())
 }
 
-fn has_device(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
+fn fetch_has_device(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
     let devices = qmp.run("qom-list", &json!({"path": "/machine/peripheral"}))?;
     let is_it = |device: &Value| device["name"] == disk.as_str();
     Ok(devices.as_array().is_some_and(|devices| devices.iter().any(is_it)))
 }
 
-fn has_node(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
+fn fetch_has_node(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
     let nodes = qmp.run("query-named-block-nodes", &json!({"flat": true}))?;
     let name = node_name(disk);
     Ok(nodes.as_array().is_some_and(|nodes| nodes.iter().any(|node| node["node-name"] == name.as_str())))

@@ -184,7 +184,7 @@ impl Report {
         self.counts.fail == 0 && self.leftovers.is_empty() && self.signal.is_none()
     }
 
-    /// Summarizes the run in one sentence.
+    /// Summarises the run in one sentence.
     pub fn summary(&self) -> String {
         let Counts { pass, fail, skip } = self.counts;
         let count = |deviation| self.checks.iter().filter(|check| check.deviation == Some(deviation)).count();

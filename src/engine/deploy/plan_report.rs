@@ -274,7 +274,7 @@ impl PlanReport {
         }
     }
 
-    /// Summarizes the plan in one line, for the operator.
+    /// Summarises the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let summary = match self.action {
             PlanAction::Nothing => "Nothing to do: everything is as deployed",

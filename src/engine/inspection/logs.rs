@@ -85,7 +85,7 @@ impl LogsRequest {
         self.origins.iter().map(name).collect::<Vec<_>>().join(",")
     }
 
-    /// Reaches the agent and checks the job names. A misspelled name would otherwise just match no logs.
+    /// Reaches the agent and checks the job names. A misspelt name would otherwise just match no logs.
     fn reach(&self, run: &RunContext) -> Result<Agent> {
         let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {

@@ -1,4 +1,4 @@
-//! Properties that no job declares. Templates do not see them, and most of them are misspelled.
+//! Properties that no job declares. Templates do not see them, and most of them are misspelt.
 
 use std::collections::BTreeSet;
 

@@ -156,7 +156,7 @@ fn registry_and_tunnel_show_no_secret() {
         canary.check(registry);
     }
     canary.set_mode("");
-    // Four tunnel failures: an unauthorized key, forbidden forwarding, no server, and an invalid key.
+    // Four tunnel failures: an unauthorised key, forbidden forwarding, no server, and an invalid key.
     island.generate_key("stranger", "-t rsa -b 2048 -N ''");
     canary.set_tunnel_key(&island, "stranger");
     canary.run("create-env", &["--agent-timeout", "2s"], OutputMode::Terminal).exits_with(5);

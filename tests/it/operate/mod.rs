@@ -130,7 +130,7 @@ fn commands_report_a_missing_environment() {
         let run = run(&hello, command, extra_args).exits_with(3);
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
-    // A misspelled manifest name is reported as such.
+    // A misspelt manifest name is reported as such.
     for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
         let run = hello.world.run([command, "helo/manifest.yml"]).exits_with(3);
         assert!(

@@ -290,7 +290,7 @@ fn finds_vague_names() {
     assert_eq!(vague_names("let left = 1;\n\nlet right = left;"), [0; 0]);
     assert_eq!(vague_names("f(own, &self.given);"), [1]);
     assert_eq!(
-        vague_names("let near = similar_variable();\nf(|lost| { let nearest = 1; });\nlet below = 1;"),
+        vague_names("let near = near_name();\nf(|lost| { let nearest = 1; });\nlet below = 1;"),
         [1, 2, 3]
     );
     assert_eq!(vague_names("let of_jobs = of_type();\nf(|of_job: u8| 1);\nfn of_type() {}"), [1, 2, 3]);

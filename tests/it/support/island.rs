@@ -87,7 +87,7 @@ impl Island {
         run_shell("a key", &format!("rm -f {path} {path}.pub; ssh-keygen -q {options} -f {path}"));
     }
 
-    /// Authorizes only this key.
+    /// Authorises only this key.
     pub(crate) fn admit(&self, name: &str) {
         std::fs::copy(self.directory.join(format!("{name}.pub")), self.directory.join("authorized")).unwrap();
     }

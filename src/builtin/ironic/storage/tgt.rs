@@ -71,7 +71,7 @@ impl Tgt {
         format!("{}:{}", self.settings.iqn, volume.short_name())
     }
 
-    /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
+    /// Takes the lock that serialises changes of volumes and targets, and removes incomplete volumes of
     /// killed calls.
     fn lock(&self) -> CpiResult<File> {
         let directory = &self.settings.directory;

@@ -150,7 +150,7 @@ impl<'a> RepairContext<'a> {
     /// does not drain them, because their data is on the lost disk.
     fn mount(&mut self, disk: &DiskHandle, repair: Repair, stage: &Stage) -> Result<()> {
         self.check_own_agent()?;
-        if self.has_jobs()? {
+        if self.fetch_has_jobs()? {
             self.jobs().stop(None, StopReason::Stop, stage)?;
         }
         let timeout = self.request.deploy.boot_timeout;
@@ -168,12 +168,12 @@ impl<'a> RepairContext<'a> {
     }
 
     /// Returns false if no jobs were deployed to the VM, so that none can be stopped or started.
-    fn has_jobs(&self) -> Result<bool> {
+    fn fetch_has_jobs(&self) -> Result<bool> {
         Ok(!AgentState::fetch_is_without_jobs(&self.probe.agent, self.probe.executor.state())?)
     }
 
     fn start_jobs(&self, stage: &Stage) -> Result<()> {
-        if !self.has_jobs()? {
+        if !self.fetch_has_jobs()? {
             return Ok(());
         }
         self.jobs().start(self.deployment.update_watch_time, stage)

@@ -526,7 +526,7 @@ fn downcase(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the form of a character at the start of a capitalized word. It differs from the upper case for
+/// Returns the form of a character at the start of a capitalised word. It differs from the upper case for
 /// characters that stand for several letters, such as `ǆ`.
 fn titlecase(character: char) -> String {
     let code = character as u32;

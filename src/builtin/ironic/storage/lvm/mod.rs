@@ -56,7 +56,7 @@ impl Lvm {
         Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })
     }
 
-    /// Takes the lock that serializes changes of volumes and targets, and removes incomplete volumes of
+    /// Takes the lock that serialises changes of volumes and targets, and removes incomplete volumes of
     /// killed calls.
     fn lock(&self) -> CpiResult<File> {
         let path = Path::new(LOCKS).join(format!("{}.lock", self.volumes.group()));

@@ -165,7 +165,7 @@ impl Uri {
     pub(crate) fn is_same(&self, other: &Uri) -> bool {
         let normalized_components = |uri: &Uri| {
             let mut uri = uri.clone();
-            // For LDAP, Ruby compares the path as it was before normalization.
+            // For LDAP, Ruby compares the path as it was before normalisation.
             let path = uri.path.clone();
             uri.normalize();
             if uri.kind == UriKind::Ldap {
