@@ -15,8 +15,8 @@ pub(super) fn run(
     executable: &Path,
     namespace_path: Option<&Path>,
 ) -> Result<(), String> {
-    // In a new session, Ctrl-C in the caller's terminal does not reach the VM. The call fails only if the
-    // process already leads a session.
+    // In a new session, Ctrl-C in the caller's terminal does not reach the VM. The call fails only for the
+    // leader of a process group, which this process is not: its parent starts it without one of its own.
     let _ = setsid();
     namespaces::keep_only_stdio().map_err(|error| format!("closing inherited files failed: {error}"))?;
     // From a new user namespace, the process could no longer enter this network namespace.

@@ -85,8 +85,9 @@ impl Keeper {
     ) -> Result<Self> {
         let start_error = |error| Error::io("starting the process that keeps the answers of the CPI", error);
         let mut command = Command::new(executable);
-        // The keeper's output is discarded. The end of the terminal or the removal of the directory does not
-        // affect the keeper.
+        // In a process group of its own, the keeper gets neither the signal of Ctrl-C nor that of the
+        // terminal's end. It outlives the removal of the run's working directory, and its output is
+        // discarded.
         command.arg("state-keeper").current_dir("/").process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().map_err(start_error)?;
@@ -129,8 +130,6 @@ impl Keeper {
 /// Runs the keeper process. Standard input gives its instructions, and ends with the run.
 pub fn run_keeper() -> Result<()> {
     let read_error = |error| Error::io("reading the instructions of the keeper", error);
-    // The end of the terminal must not reach this process. Fails if it already leads a session.
-    let _ = rustix::process::setsid();
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     input.read_until(b'\n', &mut line).map_err(read_error)?;
