@@ -6,6 +6,7 @@ use base::{Error, Result};
 use engine::state::{BucketUrl, STATE_SUFFIX};
 
 /// Returns the home directory: `$HOME`, or the one in the password database.
+#[expect(clippy::disallowed_methods, reason = "cli is where the environment is read")]
 pub(super) fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }

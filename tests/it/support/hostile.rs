@@ -53,6 +53,7 @@ fn long(part: &str, count: usize) -> Vec<u8> {
 }
 
 /// Returns an absolute path at which no file exists.
+#[expect(clippy::disallowed_methods, reason = "the file is outside every directory of the test")]
 pub(crate) fn victim() -> String {
     std::env::temp_dir().join(format!("monopile-victim-{}", std::process::id())).display().to_string()
 }
