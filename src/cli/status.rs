@@ -244,7 +244,7 @@ fn status_text(session: &Session, status: &Status) -> String {
         labelled_values.push(("Open call", super::state::open_call(call)));
     }
     for group in SuspectGroup::all(&record.suspects) {
-        let text = format!("may have created {}; see `monopile state show MANIFEST`", group.in_short());
+        let text = format!("may have created {}; see `monopile state show MANIFEST`", group.short_text());
         let label = if group.suspects().len() == 1 { "Failed call" } else { "Failed calls" };
         labelled_values.push((label, session.complete_commands(&text)));
     }

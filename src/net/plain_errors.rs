@@ -72,13 +72,13 @@ pub fn tls_problem(error: &rustls::Error) -> String {
                     .to_owned()
             }
             CertificateError::Other(other) => {
-                format!("its certificate cannot be used: {}", in_words(&other.0.to_string()))
+                format!("its certificate cannot be used: {}", split_words(&other.0.to_string()))
             }
-            other => format!("its certificate cannot be used: {}", in_words(&other.to_string())),
+            other => format!("its certificate cannot be used: {}", split_words(&other.to_string())),
         },
         rustls::Error::InvalidMessage(_) => "it does not answer with TLS".to_owned(),
         rustls::Error::AlertReceived(alert) => {
-            format!("it refused the TLS connection ({})", in_words(&format!("{alert:?}")))
+            format!("it refused the TLS connection ({})", split_words(&format!("{alert:?}")))
         }
         rustls::Error::PeerIncompatible(_) => {
             "it offers no version of TLS or cipher that this program supports".to_owned()
@@ -89,7 +89,7 @@ pub fn tls_problem(error: &rustls::Error) -> String {
 
 /// Returns the words of a name in camel case, which the libraries show for many errors. Returns another text
 /// as it is.
-fn in_words(name: &str) -> String {
+fn split_words(name: &str) -> String {
     if !name.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return name.to_owned();
     }

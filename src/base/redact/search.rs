@@ -190,11 +190,11 @@ impl Spellings {
             return;
         }
         let offsets = compact_offsets(&plain_view.bytes);
-        for (first_index, last, is_precaution, (before, after)) in ranges {
+        for (first_index, last_index, is_precaution, (before, after)) in ranges {
             let start = match_start(&offsets, first_index, before);
-            let next_offset = offsets.get(last + 1).copied().unwrap_or(plain_view.bytes.len());
-            if let Some(last) = offsets.get(last) {
-                let end = next_offset.min(last + 1 + after);
+            let next_offset = offsets.get(last_index + 1).copied().unwrap_or(plain_view.bytes.len());
+            if let Some(last_offset) = offsets.get(last_index) {
+                let end = next_offset.min(last_offset + 1 + after);
                 matches.push(Match { range: plain_view.original_range(&(start..end)), is_precaution });
             }
         }

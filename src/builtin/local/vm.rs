@@ -227,7 +227,7 @@ fn stop(lock: &ObjectLock) -> CpiResult<()> {
 /// still names the directory. Returns true if such processes existed.
 fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     let directories = [cloud.path(cid), cloud.staged_path(cid)];
-    let names_it = |line: &[u8]| {
+    let names_vm_directory = |line: &[u8]| {
         let mut words = line.split(|byte| *byte == 0).skip(1);
         words.next() == Some(b"vm-boot")
             && words.skip_while(|word| *word != b"--vm-dir").nth(1).is_some_and(|word| {
@@ -239,7 +239,7 @@ fn stop_unrecorded(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
         let Ok(pid) = name.parse::<i32>() else { continue };
         // The process is identified first, so that no other process with this pid gets the signal.
         let Ok(process) = ProcessIdentity::of(pid) else { continue };
-        if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_it(&line)) {
+        if fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| names_vm_directory(&line)) {
             stop_init(&process)?;
             has_stopped = true;
         }

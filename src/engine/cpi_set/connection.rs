@@ -131,7 +131,7 @@ impl<'a> CpiConnection<'a> {
             let cpi = match result {
                 Ok(cpi) => cpi,
                 Err(error) if retries.pause_before_retry(run, stage, &error)? => continue,
-                Err(error) if highest_api_version == Some(1) && cpi_ran(&error) => {
+                Err(error) if highest_api_version == Some(1) && has_cpi_run(&error) => {
                     let message_start = name.map(|name| format!("CPI '{name}': ")).unwrap_or_default();
                     run.reporter.note(format!(
                         "{message_start}{error}; continuing with API version 1 and contract v1 \
@@ -333,7 +333,7 @@ impl<'a> CpiConnection<'a> {
 
 /// Returns true if the CPI ran and ended with an error or without a usable answer. Old CPIs react to an
 /// unknown method in many such ways.
-fn cpi_ran(error: &CpiError) -> bool {
+fn has_cpi_run(error: &CpiError) -> bool {
     matches!(error, CpiError::Answered { .. } | CpiError::NoAnswer { .. })
 }
 

@@ -318,7 +318,7 @@ struct Situation {
     /// The VM on record.
     vm: Option<VmHandle>,
     /// True if its agent answered.
-    agent_answered: bool,
+    has_agent_answered: bool,
 }
 
 impl<'a> StatusSources<'a> {
@@ -521,8 +521,8 @@ impl StatusCollector<'_> {
 
     /// Asks the CPIs about the VM and the disks on record. While status is followed, earlier answers stay
     /// valid in the same [`Situation`].
-    fn ask_cpis(&mut self, state: &State, agent_answered: bool, reporter: &Reporter) -> Result<()> {
-        let situation = Situation { vm: state.vm_handle(), agent_answered };
+    fn ask_cpis(&mut self, state: &State, has_agent_answered: bool, reporter: &Reporter) -> Result<()> {
+        let situation = Situation { vm: state.vm_handle(), has_agent_answered };
         if self.last_answers.as_ref().is_some_and(|answers| answers.situation == situation) {
             return Ok(());
         }
@@ -540,7 +540,7 @@ impl StatusCollector<'_> {
         let cpis = self.cpis.insert(cpis);
         let (mut findings, mut asked_cpis): (_, Vec<CpiStatus>) = (Vec::new(), Vec::new());
         let (is_off, last_boot) = match migrated_state.vm_handle() {
-            Some(vm) if !agent_answered => (cpis.is_off(&vm)?, cpis.read_last_boot(&vm)),
+            Some(vm) if !has_agent_answered => (cpis.is_off(&vm)?, cpis.read_last_boot(&vm)),
             _ => (false, None),
         };
         let (mut problem, mut presence_error, mut denied_resources) = (None, None, Vec::new());

@@ -251,10 +251,10 @@ fn plan_disk(
     }
     let update = DiskUpdate { disk: current_disk.handle(), size: current_disk.size, spec: spec.clone() };
     let change = disk_change_reason(state, desired);
-    let shrinks = spec.size < current_disk.size;
+    let is_smaller = spec.size < current_disk.size;
     let copy_reason = match change {
         _ if options.recreate_persistent_disks => Some("requested by --recreate-persistent-disks".to_owned()),
-        Some(_) if shrinks => {
+        Some(_) if is_smaller => {
             Some(format!("no disk can shrink from {} MiB to {} MiB", current_disk.size, spec.size))
         }
         Some(reason) => {

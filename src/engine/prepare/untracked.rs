@@ -96,7 +96,7 @@ fn reason_not_to_check(deployment: &Deployment, endpoint: &AgentEndpoint, state:
 }
 
 /// Returns true if a failed call may have made a VM. Later checks look for it.
-fn suspects_vm(state: &State) -> bool {
+fn has_suspect_vm(state: &State) -> bool {
     state.monopile.suspects.iter().any(|suspect| suspect.kind == ResourceKind::Vm)
 }
 
@@ -125,7 +125,7 @@ fn check_address(
             }
             | AgentError::Exception { .. }
             | AgentError::Protocol { .. }),
-        ) if !suspects_vm(state) => return Ok(Some(UntrackedListener::Other(error.to_string()))),
+        ) if !has_suspect_vm(state) => return Ok(Some(UntrackedListener::Other(error.to_string()))),
         Err(error) => {
             tracing::info!(%error, "no agent answers at the address of the new VM");
             return Ok(None);
@@ -166,11 +166,11 @@ impl UntrackedListener {
                 ))
                 .with_note("nothing was changed in the IaaS")
                 .with_note("another VM would get the same address");
-                let is_this = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
+                let has_this_agent = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
                 let has_state = state
                     .resolve_links()
                     .is_ok_and(|storage| State::read(&storage).is_ok_and(|state| state.is_some()));
-                let error = match find_state_hint(run, inputs, "this VM", is_this) {
+                let error = match find_state_hint(run, inputs, "this VM", has_this_agent) {
                     Some(hint) => error.with_hint(hint),
                     // `state import` needs a state that does not exist.
                     None if has_state => error,

@@ -69,7 +69,7 @@ pub(crate) fn ask_to_forget(run: &RunContext, store: &mut Store) -> Result<bool>
         count => format!("{count} failed calls"),
     };
     let groups = SuspectGroup::all(suspects);
-    let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::in_short).collect();
+    let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::short_text).collect();
     let question = run.redactor.clean_and_redact(&format!(
         "The state still has {calls} on record, which may have created {}. Look in the IaaS first. Delete \
          the state?",

@@ -32,7 +32,7 @@ impl<'s> SuspectGroup<'s> {
     }
 
     /// Describes the same as [`Self::how_to_find`], without a list of agent ids.
-    pub fn in_short(&self) -> String {
+    pub fn short_text(&self) -> String {
         self.describe(false)
     }
 
@@ -145,8 +145,8 @@ mod tests {
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
         assert_eq!(descriptions, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
-        assert_eq!(groups[0].in_short(), "up to 3 VMs with 2 agent IDs");
-        assert_eq!(groups[1].in_short(), groups[1].how_to_find());
+        assert_eq!(groups[0].short_text(), "up to 3 VMs with 2 agent IDs");
+        assert_eq!(groups[1].short_text(), groups[1].how_to_find());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
         let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();
         assert_eq!(last[0], "the last call at r7");

@@ -24,8 +24,8 @@ fn message_names(proxy: &AgentProxy) -> Vec<String> {
 #[track_caller]
 fn assert_harmless(proxy: &AgentProxy) {
     let messages = message_names(proxy);
-    let mut extra_args = messages.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
-    assert_eq!(extra_args.next(), None, "{messages:?}");
+    let mut other_messages = messages.iter().filter(|name| !["ping", "get_state"].contains(&name.as_str()));
+    assert_eq!(other_messages.next(), None, "{messages:?}");
     assert!(messages.iter().any(|name| name == "get_state"), "it was never asked who it is: {messages:?}");
 }
 
@@ -121,9 +121,9 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             let exchanges = proxy.take();
             let position =
                 exchanges.iter().position(|exchange| exchange.answer["value"]["agent_id"] == OTHER).unwrap();
-            let extra_args: Vec<String> =
+            let messages_after_answer: Vec<String> =
                 exchanges[position..].iter().map(|exchange| exchange.name()).collect();
-            assert_eq!(extra_args, ["get_state"], "{method} {nth}");
+            assert_eq!(messages_after_answer, ["get_state"], "{method} {nth}");
             let before = exchanges[..position].last().map(|exchange| exchange.name());
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(FILE)).unwrap();

@@ -394,7 +394,7 @@ fn find_failed_calls(probe: &Probe<'_>, hints: &mut Vec<String>) -> Result<(Opti
             findings.push(match problem {
                 Some(problem) => Finding::of(problem, kind, cid, cpi),
                 None => {
-                    let detail = format!("may have created {}", group.in_short());
+                    let detail = format!("may have created {}", group.short_text());
                     Finding::new(kind, cid, cpi, FindingStatus::Unknown, detail)
                 }
             });

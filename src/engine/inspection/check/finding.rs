@@ -76,7 +76,7 @@ impl Finding {
             _ => problem.description.clone(),
         };
         Finding {
-            short_description: Some(problem.in_short().to_owned()),
+            short_description: Some(problem.short_text().to_owned()),
             problem: Some(problem.kind),
             repairs: problem.repairs.clone(),
             ..Finding::new(kind, cid, cpi, FindingStatus::Drifted, detail)

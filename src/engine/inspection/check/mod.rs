@@ -200,7 +200,7 @@ pub struct Problem {
 
 impl Problem {
     /// Returns the problem in a few words: "disk 'disk-1' is not mounted on the VM".
-    fn in_short(&self) -> &str {
+    fn short_text(&self) -> &str {
         self.short_description.as_deref().unwrap_or(&self.description)
     }
 }
@@ -288,11 +288,11 @@ pub struct RepairChoice<'a> {
 /// The answer to a [`RepairChoice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Make this repair.
+    /// The operator chose this repair.
     Repair(Repair),
     /// The operator declined all of them.
     Declined,
-    /// Leave the problem as it is, because no repair was requested.
+    /// The problem stays as it is, because no repair was requested.
     Leave,
 }
 
@@ -392,7 +392,7 @@ impl CloudCheckResult {
         let unsolved: Vec<&TreatedProblem> =
             self.problems.iter().filter(|treated| !treated.is_solved).collect();
         let first_problem = unsolved.first()?;
-        let problems: Vec<&str> = unsolved.iter().map(|treated| treated.problem.in_short()).collect();
+        let problems: Vec<&str> = unsolved.iter().map(|treated| treated.problem.short_text()).collect();
         let error = Error::new(ErrorKind::Drift, format!("not repaired: {}", text::comma_list(&problems)));
         // The repair that just failed would fail again, until its cause is corrected.
         if let Some(failed_deploy) = &self.failed_deploy {
@@ -533,7 +533,7 @@ fn check_and_repair(
         let undeleted = state.monopile.undeleted.iter();
         result.undeleted = undeleted.map(|undeleted| undeleted.resource.to_string()).collect();
         let suspects = SuspectGroup::all(&state.monopile.suspects);
-        result.suspects = suspects.iter().map(SuspectGroup::in_short).collect();
+        result.suspects = suspects.iter().map(SuspectGroup::short_text).collect();
         result.unchecked_resources = unchecked_resources;
         result.is_deploy_unfinished = is_deploy_unfinished;
         for treated_problem in &mut result.problems {
