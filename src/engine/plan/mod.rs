@@ -118,9 +118,9 @@ pub enum Step {
     DeployJobs,
 }
 
-/// The way in which a plan brings the manifest on record.
+/// The way in which a step deploys the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WayOfDeploy {
+enum DeployKind {
     /// It creates a VM.
     NewVm,
     /// It updates the VM on record.
@@ -208,12 +208,12 @@ impl Step {
         }
     }
 
-    /// Returns the way in which the step deploys, if it does.
-    fn way_of_deploy(&self) -> Option<WayOfDeploy> {
+    /// Returns the way in which the step deploys the manifest, if it does.
+    fn deploy_kind(&self) -> Option<DeployKind> {
         match self {
-            Step::CreateVm(_) => Some(WayOfDeploy::NewVm),
-            Step::UpdateVm(_) => Some(WayOfDeploy::InPlace),
-            Step::KeepJobs(_) => Some(WayOfDeploy::KeptJobs),
+            Step::CreateVm(_) => Some(DeployKind::NewVm),
+            Step::UpdateVm(_) => Some(DeployKind::InPlace),
+            Step::KeepJobs(_) => Some(DeployKind::KeptJobs),
             // The jobs of a new VM are a part of its deploy.
             Step::DeployJobs
             | Step::CreateStemcell { .. }
@@ -354,7 +354,7 @@ impl Plan {
 
     /// Returns true if the plan records a manifest while the jobs run on.
     pub fn keeps_jobs(&self) -> bool {
-        self.deploys_by(WayOfDeploy::KeptJobs)
+        self.deploys_by(DeployKind::KeptJobs)
     }
 
     /// Returns true if the plan deploys jobs. A plan that only cleans up does not.
@@ -364,16 +364,16 @@ impl Plan {
 
     /// Returns true if the plan creates a VM.
     pub fn creates_vm(&self) -> bool {
-        self.deploys_by(WayOfDeploy::NewVm)
+        self.deploys_by(DeployKind::NewVm)
     }
 
     /// Returns true if the plan updates a VM in place.
     pub fn updates_in_place(&self) -> bool {
-        self.deploys_by(WayOfDeploy::InPlace)
+        self.deploys_by(DeployKind::InPlace)
     }
 
-    fn deploys_by(&self, way_of_deploy: WayOfDeploy) -> bool {
-        self.steps.iter().any(|planned_step| planned_step.step.way_of_deploy() == Some(way_of_deploy))
+    fn deploys_by(&self, deploy_kind: DeployKind) -> bool {
+        self.steps.iter().any(|planned_step| planned_step.step.deploy_kind() == Some(deploy_kind))
     }
 
     /// Returns true if the operator has to confirm the plan, because it stops running jobs or deletes a VM or
