@@ -619,6 +619,19 @@ fn finished_deploy_is_not_blamed_for_later_changes() {
 }
 
 #[test]
+fn cause_of_a_forgotten_vm_is_never_shown() {
+    let mut state = deployed_state();
+    state.apply(Change::Forgotten(state.vm_handle().unwrap().into())).unwrap();
+    assert_eq!(state.unfinished_reason(), None);
+    assert_eq!(Case::default().plan(&state).steps[0].reason, "there is no VM");
+    let mut imported_state = state.clone();
+    imported_state.apply(Change::VmAdopted { handle: handle("vm-2"), vm: None }).unwrap();
+    assert_eq!(imported_state.unfinished_reason(), Some("its VM was recorded by `state import`"));
+    state.apply(Change::DeployBegun { in_place: false }).unwrap();
+    assert_eq!(state.monopile.undeployed_by, None);
+}
+
+#[test]
 fn delete_plans_all_records_in_order() {
     let mut expected = stop_and_delete();
     expected.extend([

@@ -96,8 +96,8 @@ pub enum Change {
         /// The time at which the deletion began, RFC 3339 UTC.
         began_at: String,
     },
-    /// A deletion failed. The record stays and is marked; a VM that the CPI does not find is no longer the
-    /// current one.
+    /// A deletion failed. The record stays and is marked, unless it is that of the current VM. If the CPI
+    /// does not find the current VM, it is no longer the current one, and is marked as well.
     DeletionFailed(UndeletedResource),
     /// The CPI answered a creating call with an error. It may have created something, which stays on record
     /// as a suspect.
@@ -401,6 +401,8 @@ impl State {
                 if in_use {
                     let cause = match &resource {
                         Resource::Disk(_) => UndeployedBy::ForgottenDisk,
+                        // Also if the VM was forgotten: the cause is shown only with a VM, and the next VM has
+                        // another cause.
                         _ => UndeployedBy::ForgottenStemcell,
                     };
                     self.apply(Change::DeployRequired(cause))?;
