@@ -30,7 +30,7 @@ pub struct TranscriptPlayer {
     known_ids: BTreeSet<String>,
 }
 
-/// A recorded process, and the number of times that it was replayed.
+/// A recorded process.
 #[derive(Debug)]
 struct RecordedProcess {
     entry: Entry,

@@ -1,5 +1,5 @@
-//! The resources of a run. A resource is recorded before its answer is checked, and removed once it is
-//! certainly gone.
+//! The resources of a run. A resource is recorded before the answer that names it is checked, and removed
+//! once it is certainly gone.
 
 use std::path::Path;
 
@@ -184,7 +184,7 @@ impl ResourceLedger {
 
     /// Returns the resources in the order of deletion: a resource comes before those that it uses, and before
     /// older ones of its kind.
-    pub(super) fn in_deletion_order(&self) -> Vec<CreatedResource> {
+    pub(super) fn resources_in_deletion_order(&self) -> Vec<CreatedResource> {
         let mut resources: Vec<CreatedResource> = self.resources.iter().rev().cloned().collect();
         resources.sort_by_key(|resource| deletion_rank(resource.kind));
         resources
@@ -252,10 +252,10 @@ mod tests {
             ledger.record_resource(kind, &json!(cid));
         }
         let order: Vec<String> =
-            ledger.in_deletion_order().into_iter().map(|resource| resource.cid).collect();
+            ledger.resources_in_deletion_order().into_iter().map(|resource| resource.cid).collect();
         assert_eq!(order, ["n", "v", "d2", "d1", "s"]);
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
         ledger.record_deletion(&CreatedResource { kind: ResourceKind::Vm, cid: "v".to_owned() });
-        assert_eq!((ledger.deleted_count(), ledger.in_deletion_order().len()), (1, 4));
+        assert_eq!((ledger.deleted_count(), ledger.resources_in_deletion_order().len()), (1, 4));
     }
 }

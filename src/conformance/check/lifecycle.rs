@@ -119,12 +119,14 @@ impl<'a> LifecycleCheck<'_, 'a> {
         if let Some(vm) = &vm {
             missing_resources::check_deleted_vm(self.run, vm, disk.as_ref());
         }
-        self.check_vm("delete_disk", None, disk.as_ref(), NO_DISK_REASON, |check, disk| check.delete(disk));
+        self.check_unless_vm_lost("delete_disk", None, disk.as_ref(), NO_DISK_REASON, |check, disk| {
+            check.delete(disk)
+        });
     }
 
     /// Runs a check that is skipped after the VM was lost. If it uses the VM and the CPI refuses a call in
     /// it, asks whether the VM still exists: if not, the VM was lost in this check.
-    fn check_vm<G: ?Sized>(
+    fn check_unless_vm_lost<G: ?Sized>(
         &mut self,
         name: &str,
         vm: Option<&CreatedResource>,
@@ -169,6 +171,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
+    /// Checks `create_vm`, `has_vm` and `set_vm_metadata`. Returns the VM if one was created.
     fn create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
         let (_, resources) = self.run.check_with_resources("create_vm", |check| {
@@ -182,7 +185,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         self.run.check_or_skip("has_vm", vm.as_ref(), NO_VM_REASON, |check, vm| {
             expect_existence(check, vm, true)
         });
-        self.check_vm("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM_REASON, |check, vm| {
+        self.check_unless_vm_lost("set_vm_metadata", vm.as_ref(), vm.as_ref(), NO_VM_REASON, |check, vm| {
             // The second call changes values and drops keys, as deploys do.
             for metadata in [json!({"director": "monopile", "name": "check/0"}), json!({"name": "check/1"})] {
                 check.call_or_stop(Method::SetVmMetadata, &[json!(vm.cid), metadata])?;
@@ -192,6 +195,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm
     }
 
+    /// Checks `create_disk` and `has_disk`. Returns the disk if one was created.
     fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
         let (_, resources) = self
             .run
@@ -203,16 +207,16 @@ impl<'a> LifecycleCheck<'_, 'a> {
         disk
     }
 
-    /// Checks `attach_disk`. A second call may answer the same hint or refuse, but not with an error that
-    /// misleads the caller.
+    /// Checks `attach_disk`, `get_disks` and `set_disk_metadata`. A second `attach_disk` may answer the same
+    /// hint or refuse, but not with an error that misleads the caller.
     fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first_hint = None;
-        self.check_vm("attach_disk", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
+        self.check_unless_vm_lost("attach_disk", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             first_hint = Some(check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?);
             Ok(())
         });
-        self.check_vm("attach_disk again", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
+        self.check_unless_vm_lost("attach_disk again", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             match check.call(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])? {
                 AnswerBody::Result(result) => {
                     let answer = check.parse_answer(Method::AttachDisk, &result)?;
@@ -238,10 +242,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
             Ok(())
         });
-        self.check_vm("get_disks", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
+        self.check_unless_vm_lost("get_disks", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
             expect_attached_disks(check, vm, &[&disk.cid])
         });
-        self.check_vm(
+        self.check_unless_vm_lost(
             "set_disk_metadata",
             vm,
             vm_and_disk.map(|(_, disk)| disk),
@@ -255,6 +259,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         );
     }
 
+    /// Checks `snapshot_disk`, and `delete_snapshot` with the new snapshot.
     fn snapshot(&mut self, disk: Option<&CreatedResource>) {
         let lost_vm_reason = self.reason_of_lost_vm();
         let (_, resources) = self.run.check_with_resources("snapshot_disk", |check| match disk {
@@ -272,8 +277,9 @@ impl<'a> LifecycleCheck<'_, 'a> {
         });
     }
 
+    /// Checks that the VM still exists after `reboot_vm`, and under contract v1 also `configure_networks`.
     fn reboot(&mut self, vm: Option<&CreatedResource>) {
-        self.check_vm("reboot_vm", vm, vm, NO_VM_REASON, |check, vm| {
+        self.check_unless_vm_lost("reboot_vm", vm, vm, NO_VM_REASON, |check, vm| {
             check.call_or_stop(Method::RebootVm, &[json!(vm.cid)])?;
             match check.ask_presence(vm)? {
                 Some(false) => fail("`has_vm` answers false after the reboot"),
@@ -281,25 +287,30 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
         });
         if self.contract == Contract::V1 {
-            self.check_vm("configure_networks", vm, vm, NO_VM_REASON, |check, vm| {
+            self.check_unless_vm_lost("configure_networks", vm, vm, NO_VM_REASON, |check, vm| {
                 let networks = json!(check.settings().networks);
                 check.call_or_stop(Method::ConfigureNetworks, &[json!(vm.cid), networks]).map(drop)
             });
         }
     }
 
+    /// Checks `detach_disk`. A second call may be refused, but not with an error that misleads the caller.
     fn detach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
-        self.check_vm("detach_disk", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
+        self.check_unless_vm_lost("detach_disk", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
             check.call_or_stop(Method::DetachDisk, &arguments(vm_and_disk))?;
             match expect_attached_disks(check, &vm_and_disk.0, &[]) {
                 Err(CheckStop::Skipped(_)) => Ok(()),
                 result => result,
             }
         });
-        self.check_vm("detach_disk again", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
-            match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
+        self.check_unless_vm_lost(
+            "detach_disk again",
+            vm,
+            vm_and_disk,
+            NO_VM_REASON,
+            |check, vm_and_disk| match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 AnswerBody::Result(_) => Ok(()),
                 AnswerBody::Error(error_answer)
                     if ["VMNotFound", "DiskNotFound", "NotImplemented"]
@@ -313,19 +324,19 @@ impl<'a> LifecycleCheck<'_, 'a> {
                     Ok(())
                 }
                 AnswerBody::Unusable => fail("no answer"),
-            }
-        });
+            },
+        );
     }
 
-    /// Returns the disk after the checks, because an update may replace it.
+    /// Checks `resize_disk` and `update_disk`. Returns the disk after them, because an update may replace it.
     fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
         let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
             check.call_or_stop(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
         };
-        self.check_vm("resize_disk", None, disk.as_ref(), NO_DISK_REASON, resize);
+        self.check_unless_vm_lost("resize_disk", None, disk.as_ref(), NO_DISK_REASON, resize);
         // A caller that got no answer repeats the call.
-        self.check_vm("resize_disk again", None, disk.as_ref(), NO_DISK_REASON, |check, disk| {
+        self.check_unless_vm_lost("resize_disk again", None, disk.as_ref(), NO_DISK_REASON, |check, disk| {
             check.expect_beyond_contract();
             resize(check, disk)
         });
@@ -348,7 +359,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         resources.into_iter().next_back().or(disk)
     }
 
-    /// Makes several calls to the CPI at once, as the director does.
+    /// Checks calls that the CPI gets at once, as from a director.
     fn check_parallel_calls(&mut self, vm: Option<&CreatedResource>) {
         let lost_vm_reason = self.reason_of_lost_vm();
         let run = &mut *self.run;
@@ -412,6 +423,8 @@ impl<'a> LifecycleCheck<'_, 'a> {
         );
     }
 
+    /// Checks `create_disk` without a VM, and `delete_disk` of a disk that was never attached. Returns the
+    /// deleted disk.
     fn create_and_delete_disk(&mut self) -> Option<CreatedResource> {
         // A director that has no VM for the disk sends null as the VM's CID.
         self.run.check("create_disk with null as the VM", |check| {
@@ -437,7 +450,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         vm: Option<&CreatedResource>,
         vm_and_disk: Option<&(CreatedResource, CreatedResource)>,
     ) {
-        self.check_vm("delete_vm with a disk attached", None, vm, NO_VM_REASON, |check, vm| {
+        self.check_unless_vm_lost("delete_vm with a disk attached", None, vm, NO_VM_REASON, |check, vm| {
             if let Some((vm, disk)) = vm_and_disk {
                 check.call_or_stop(Method::AttachDisk, &[json!(vm.cid), json!(disk.cid)])?;
             }

@@ -67,7 +67,7 @@ impl<'a> Run<'a> {
     /// Deletes the resources of earlier runs, before this run creates any.
     pub(super) fn delete_earlier_leftovers(&mut self) {
         let group = std::mem::replace(&mut self.group, "cleanup".to_owned());
-        for resource in self.ledger.in_deletion_order() {
+        for resource in self.ledger.resources_in_deletion_order() {
             let name = format!("delete {} '{}' of an earlier run", resource.kind, resource.cid);
             self.check(&name, |check| check.delete_at_end(&resource));
         }
@@ -100,9 +100,9 @@ impl<'a> Run<'a> {
         self.check_always(name, body)
     }
 
-    /// Runs a check and records its verdict. Unmet expectations that the contract does not promise are a
-    /// deviation of a weaker kind. A broken run, such as an interrupted one, records no verdict and keeps the
-    /// created resources.
+    /// Runs a check, even after the end of the run, and records its verdict. Unmet expectations that the
+    /// contract does not promise are a deviation of a weaker kind. A broken run, such as an interrupted one,
+    /// records no verdict and keeps the created resources.
     fn check_always<T>(
         &mut self,
         name: &str,
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         (value.filter(|_| verdict == Verdict::Pass), resources)
     }
 
-    /// Runs a check that needs a resource, or skips it without the resource.
+    /// Runs a check that needs a resource, or skips it without the resource. Returns true if it passed.
     pub(super) fn check_or_skip<G: ?Sized>(
         &mut self,
         name: &str,
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         let mut leftovers = Vec::new();
         // The failure may have passed, so every deletion is tried.
         let failure = self.failure.take();
-        for resource in self.ledger.in_deletion_order() {
+        for resource in self.ledger.resources_in_deletion_order() {
             if (self.context.must_stop_waiting)() {
                 let (kind, cid) = (ledger::json_name(resource.kind).to_owned(), Some(resource.cid));
                 let reason = "not deleted, because a second signal ended the run".to_owned();

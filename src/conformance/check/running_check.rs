@@ -115,22 +115,23 @@ impl RunningCheck<'_, '_> {
     /// Makes a call, and retries it while the CPI answers `ok_to_retry`.
     pub(super) fn call(&mut self, method: Method, arguments: &[Value]) -> CheckOutcome<AnswerBody> {
         let mut pause = Duration::from_secs(1);
-        for retry in 0.. {
+        let mut retry_count = 0;
+        loop {
             let request = self.prepare_request(method, arguments)?;
             let answer = self.send(&request, Some(method))?;
             match answer {
-                AnswerBody::Error(error_answer) if error_answer.ok_to_retry && retry < MAX_RETRIES => {
+                AnswerBody::Error(error_answer) if error_answer.ok_to_retry && retry_count < MAX_RETRIES => {
                     self.add_remark(format!(
                         "`{method}` was retried (`ok_to_retry`): {}",
                         error_answer.text()
                     ));
                     self.pause(pause);
                     pause *= 2;
+                    retry_count += 1;
                 }
                 answer => return Ok(answer),
             }
         }
-        Ok(AnswerBody::Unusable)
     }
 
     /// Builds the request of a call, and records a creating call in the ledger.
