@@ -33,7 +33,7 @@ pub(super) struct RunRecorder {
 struct RunProgress {
     /// The running stages with their depths.
     open_stages: Vec<(StageId, usize)>,
-    /// The recorded stages, each followed by the stages below it, and otherwise in the order of their starts.
+    /// The recorded stages by their starts, each followed by the stages below it.
     recorded_stages: Vec<(StageId, FinishedStage)>,
     /// The steps that have begun.
     steps: Vec<StartedStep>,

@@ -90,7 +90,7 @@ pub struct RunEnd {
     pub elapsed_ms: u64,
     /// A summary of the outcome in one sentence, without secrets.
     pub summary: String,
-    /// Its stages, each before those below it, otherwise in the order of their starts.
+    /// Its stages by their starts, each followed by the stages below it.
     #[serde(default, rename = "steps")]
     pub stages: Vec<RecordedStage>,
     /// True if the operator answered a question of the run with no.

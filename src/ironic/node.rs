@@ -22,13 +22,13 @@ const NODE_NAMES_VERSION: (Microversion, &str) = (Microversion::NODE_NAMES, "nam
 pub enum Power {
     /// Power on.
     On,
-    /// Power off.
+    /// Powers off.
     Off,
-    /// Power off and on again.
+    /// Powers off and on again.
     Reboot,
-    /// Ask the operating system to power off.
+    /// Asks the operating system to power off.
     SoftOff,
-    /// Ask the operating system to reboot.
+    /// Asks the operating system to reboot.
     SoftReboot,
 }
 

@@ -174,8 +174,7 @@ pub struct RunReport {
     /// Number of steps of the plan that were not started.
     #[serde(rename = "steps_left")]
     pub unstarted_step_count: usize,
-    /// The stages at the top level and those directly below, each before those below it, otherwise in the
-    /// order of their starts.
+    /// The stages at the top level by their starts, each followed by those directly below it.
     pub stages: Vec<FinishedStage>,
     /// Path or URL of the state.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! Checks by the agent that a VM still exists which a CPI denies, because that CPI may look in the wrong
-//! place.
+//! Asks the agent of a VM whether the VM still exists although a CPI does not find it, because the CPI may
+//! look in the wrong place.
 
 use std::time::{Duration, Instant};
 

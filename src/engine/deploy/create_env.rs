@@ -121,7 +121,7 @@ pub fn create_env(
     validating.finish();
     plan_report.packages =
         draft.plan.deploys_jobs().then(|| deploy_run.packages.count_by_source(run, None)).transpose()?;
-    // Otherwise, the CPI decides below what is done.
+    // With an unusable agent, the plan depends on the CPI, which is asked for the VM below.
     if unusable_agent.is_none() {
         run.reporter.show_plan(plan_report.text());
     }

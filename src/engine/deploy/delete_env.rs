@@ -81,7 +81,7 @@ pub struct Deletions {
     /// Descriptions of what open calls with an unknown outcome may have created. Without its CID it is not
     /// deleted, and the run stops unless it may forget the calls.
     pub unknown_resources: Vec<String>,
-    /// True if persistent disks are among them.
+    /// True if persistent disks are among `resources`.
     pub has_disks: bool,
     /// The environment on record, if its name is not that of the manifest.
     pub other_environment: Option<OtherEnvironment>,

@@ -73,8 +73,8 @@ fn absent_method(effect: &Effect, error: &CpiError) -> Option<AbsentMethod> {
         .then(|| AbsentMethod { method: method.name().to_owned(), cpi: effect.cpi().map(str::to_owned) })
 }
 
-/// Returns the error for a call that the CPI answered with an error. If [`record`] added a suspect, its steps
-/// come first: a second call before them would make another resource.
+/// Returns the error for a call without a usable result. If [`record`] added a suspect, its steps come first:
+/// a second call before them would make another resource.
 pub(super) fn call_error(state: &State, effect: &Effect, arguments: &[Value], error: CpiError) -> Error {
     let suspect = match &error {
         CpiError::Answered { request_id, .. } => {

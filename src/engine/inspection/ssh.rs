@@ -53,11 +53,11 @@ pub struct Login {
 /// An action of ssh or scp on the VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SshAction {
-    /// Run a command, or a login shell if it is empty.
+    /// A command, or a login shell if it is empty.
     Run(Vec<String>),
-    /// Copy files.
+    /// A copy of files.
     Copy {
-        /// Copy directories with their content.
+        /// True if directories are copied with their content.
         recursive: bool,
         /// The sources.
         sources: Vec<CopyPath>,

@@ -60,7 +60,8 @@ struct Announcement<'a, E> {
     holder: Option<&'a Holder>,
 }
 
-/// The content of the registry of contract v1. Stored in the journal because it must outlive a killed run.
+/// The document with the content of the registry of contract v1. It is a part of the journal because it must
+/// outlive a killed run.
 const REGISTRY: &str = "registry.json";
 
 /// The journal of one state.

@@ -28,10 +28,10 @@ pub struct Definition {
 /// `update_mode` of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UpdateMode {
-    /// Keep the value once it is generated.
+    /// Keeps the value once it is generated.
     #[default]
     NoOverwrite,
-    /// Regenerate the value if its options have changed.
+    /// Regenerates the value if its options have changed.
     Converge,
 }
 

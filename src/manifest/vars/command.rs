@@ -35,26 +35,26 @@ const MAX_ENTRIES: usize = 1000;
 /// A subcommand of `monopile vars`.
 #[derive(Debug, Clone)]
 pub enum VarsRequest {
-    /// Print one value.
+    /// Prints one value.
     Get {
         /// The path of the value in the language of ops files.
         path: String,
     },
-    /// Report values that need attention.
+    /// Reports values that need attention.
     Check {
         /// Inputs of the manifests that declare the values.
         manifests: Vec<Inputs>,
         /// The validity that certificates must still have.
         min_validity: Duration,
     },
-    /// Replace the value of one variable.
+    /// Replaces the value of one variable.
     Rotate {
         /// See [`VarsRequest::Check`].
         manifests: Vec<Inputs>,
         /// The name of the variable.
         name: String,
     },
-    /// Finish the rotation of a CA.
+    /// Finishes the rotation of a CA.
     Finish {
         /// The name of the CA's variable.
         name: String,

@@ -4,7 +4,7 @@
 //! ```ignore
 //! let tunnel = Tunnel::open(runtime, server, port, timeout, registry.serve_tunnel());
 //! tunnel.wait_until_open(…)?;      // the VM boots; its host key is learned
-//! tunnel.last_error();             // set if the tunnel broke for good since then
+//! tunnel.last_error();             // set if the tunnel broke since then and is not reopened
 //! drop(tunnel);                    // closes it
 //! ```
 //!
