@@ -594,7 +594,7 @@ fn take(
 ) -> Result<()> {
     let archive = directory.join(format!("{}.tgz", package.key));
     let digest = package.pack(&archive)?;
-    package_store.keep(key, &digest, &mut |writer| {
+    package_store.add(key, &digest, &mut |writer| {
         let mut file = File::open(&archive)
             .map_err(|error| Error::io(format!("reading '{}'", archive.display()), error))?;
         io::copy(&mut file, writer)

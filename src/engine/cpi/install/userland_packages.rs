@@ -56,7 +56,7 @@ impl UserlandPackages {
                 let slot = package_store.slot(package);
                 let is_copied = match slot.is_complete() {
                     true => slot.is_signed(),
-                    false => shared_cache.find_package(&slot.shared_name()).is_some(),
+                    false => shared_cache.find_package(&slot.package_id()).is_some(),
                 };
                 ShareablePackage::of(slot, is_copied)
             })
