@@ -49,4 +49,4 @@ pub use patch::Patch;
 pub use resource::{Collection, ListOptions, SortKey};
 pub use values::{is_secret, mask_usernames};
 pub use version::Microversion;
-pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
+pub use wire::{ANSWER_TIMEOUT, CONNECT_TIMEOUT, MAX_ANSWER_BYTES};

@@ -15,7 +15,7 @@ use net::plain_errors::{http_problem, io_problem, tls_problem};
 use net::tls_roots;
 
 /// The maximum size of an answer in bytes. A page of 1000 nodes with all fields fits.
-const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 /// The timeout of connecting, including DNS and TLS, and of sending a request, which is small.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The timeout of the headers of an answer, and of its body. It is long, because Ironic asks the machine's

@@ -199,7 +199,7 @@ fn table_of_bounds_matches_the_program() {
     };
     let expected = [
         ("manifest, ops file, variables, vars store, state, plan", size(base::files::input::MAX_FILE_BYTES)),
-        ("output of a program for variables", size(manifest::vars_program::MAX_OUTPUT_BYTES)),
+        ("output of a vars program", size(manifest::vars_program::MAX_OUTPUT_BYTES)),
         ("YAML: depth of collections", yaml::MAX_DEPTH.to_string()),
         ("archive: unpacked size", size(archive.bytes)),
         ("archive: entries", count(archive.entries)),
@@ -208,6 +208,9 @@ fn table_of_bounds_matches_the_program() {
         ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", count(artifact::limits::MAX_DOCUMENT_NODES as u64)),
         ("answer of a release feed", size(artifact::limits::MAX_FEED_BYTES)),
         ("answer of a CPI", size(engine::cpi::MAX_ANSWER_BYTES)),
+        ("answer of an agent", size(engine::agent::MAX_ANSWER_BYTES)),
+        ("answer of Ironic", size(ironic::MAX_ANSWER_BYTES)),
+        ("logs of a VM: archive that the agent sends", size(engine::inspection::MAX_ARCHIVE_BYTES)),
         ("job template: size of all values", size(template.memory)),
         ("job template: steps", count(template.steps)),
         ("job template: time", format!("{} s", template.timeout.as_secs())),
@@ -292,7 +295,9 @@ fn table_of_limits_matches_the_program() {
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
         ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP_TIMEOUT)),
-        ("program for variables: from its start to its end", Some(manifest::vars_program::PROGRAM_TIMEOUT)),
+        ("SSH tunnel: login that the VM refuses", Some(registry::LOGIN_RETRY_TIMEOUT)),
+        ("SSH tunnel: forwarding that the VM refuses", Some(registry::FORWARDING_RETRY_TIMEOUT)),
+        ("vars program: from its start to its end", Some(manifest::vars_program::PROGRAM_TIMEOUT)),
         ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
         ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
     ];
@@ -315,6 +320,24 @@ fn table_of_limits_matches_the_program() {
         let default = line.split_once("[default: ").unwrap().1.split(']').next().unwrap();
         assert!(if boots { default == "10m" } else { ["10s", "3s"].contains(&default) }, "{line}");
     }
+}
+
+/// Checks that the messages in docs/troubleshooting.md are in the order that the page describes: alphabetical,
+/// without values, names, and an article at the beginning.
+#[test]
+fn messages_are_in_alphabetical_order() {
+    let page = std::fs::read_to_string(repository().join("docs/troubleshooting.md")).unwrap();
+    let (_, table) = page.split_once("| message | section |\n|---|---|\n").unwrap();
+    let value = Regex::new("'[^']*'|`[A-Z]+`|\\b[A-BD-UW-Z][A-Z]*\\b|[^a-zA-Z ]").unwrap();
+    let key = |message: &str| {
+        let text = value.replace_all(message, "").to_lowercase();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let article = usize::from(["the", "a", "an"].contains(words.first().unwrap()));
+        words[article..].join(" ")
+    };
+    let messages = table.lines().map_while(|row| row.strip_prefix("| `"));
+    let keys: Vec<String> = messages.map(|row| key(row.split('|').next().unwrap())).collect();
+    assert!(keys.len() > 50 && keys.is_sorted(), "{keys:#?}");
 }
 
 /// Checks the exit codes of `status` in docs/operating.md against its help.

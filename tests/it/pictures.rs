@@ -194,7 +194,7 @@ fn pictures_are_up_to_date() {
         "port.yml",
         "- {type: replace, path: /instance_groups/name=hello/jobs/name=hello/properties/port, value: 8590}\n",
     );
-    world.write("typo.yml", "- {type: replace, path: /instance_groups/name=helo/instances, value: 2}\n");
+    world.write("typo.yml", "- type: replace\n  path: /instance_groups/name=helo/instances\n  value: 1\n");
     let pictures = [
         // The option keeps the order of the steps, and is not shown.
         ("create", "create-env hello/manifest.yml", " --parallel 1"),

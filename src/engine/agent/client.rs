@@ -24,7 +24,7 @@ use net::known_certificate;
 use net::plain_errors;
 
 /// The maximum size of an answer to a message, in bytes.
-const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
+pub const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The timeouts of requests to an agent.
 #[derive(Debug, Clone, Copy)]

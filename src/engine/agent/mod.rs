@@ -22,7 +22,7 @@ pub(crate) mod other_credentials;
 mod still_answers;
 
 pub use answer::{parse_answer, running_task};
-pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff};
+pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff, MAX_ANSWER_BYTES};
 pub(crate) use connect::{connect, connect_within, contact, endpoint, hint_for_silent_agent};
 pub use endpoint::AgentEndpoint;
 pub use error::{AgentError, UntrustedCause};

@@ -21,7 +21,7 @@ use base::{Error, Result};
 use manifest::Inputs;
 
 /// The maximum size of a fetched archive, in bytes.
-const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
+pub const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
 /// The number of lines of each file shown first when logs are followed.
 pub(super) const FOLLOWED_LINES: usize = 10;
 /// The size of the buffer for reading a log, in bytes.

@@ -20,7 +20,7 @@ pub use check::{
 };
 pub use console::{ConsoleRequest, print_console};
 pub use gateway::{Gateway, SshRoute};
-pub use logs::{LogOrigin, LogsRequest, SavedLogs, follow_logs, print_logs, save_logs};
+pub use logs::{LogOrigin, LogsRequest, MAX_ARCHIVE_BYTES, SavedLogs, follow_logs, print_logs, save_logs};
 pub use ssh::{CopyPath, Login, SshAction, SshRequest, ssh};
 pub use status::{
     AgentReply, AgentStatus, CertificateStatus, CpiStatus, DiskStatus, NetworkStatus, PresenceStatus,

@@ -16,3 +16,4 @@ pub(crate) mod tunnel;
 
 pub(crate) use call_registry::{CallRegistry, RegistryRuntime, loopback_address, serve};
 pub use server::{BODY_TIMEOUT, HEADER_TIMEOUT, RegistryCredentials, RegistryServer};
+pub use tunnel::{FORWARDING_RETRY_TIMEOUT, LOGIN_RETRY_TIMEOUT};

@@ -61,7 +61,7 @@ fn signal_ends_the_start_of_ruby() {
     let output = child.end_with_output();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
-    assert!(stderr.contains("note: nothing was changed in the cloud\n"), "{stderr}");
+    assert!(stderr.contains("note: nothing was changed in the IaaS\n"), "{stderr}");
     // No call is in flight, and the next run has nothing to continue.
     assert!(stderr.contains("SIGINT received: stopping\n") && !stderr.contains("hint:"), "{stderr}");
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -28,9 +28,9 @@ use net::ssh::{self, ForwardedConnection, SshError, SshServer};
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// The time during which a login may be rejected: the agent installs the key while the VM boots.
-const LOGIN_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
+pub const LOGIN_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time during which forwarding may be rejected: a broken session may still hold the port.
-const FORWARDING_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
+pub const FORWARDING_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of connections that wait to be served.
 const BACKLOG: usize = 16;
 
