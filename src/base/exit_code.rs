@@ -13,7 +13,7 @@ pub const INVALID_INPUT: u8 = 3;
 pub const LOCK_CONFLICT: u8 = 4;
 /// The agent cannot be reached.
 pub const AGENT_UNREACHABLE: u8 = 5;
-/// The cloud differs from the state.
+/// The IaaS differs from the state.
 pub const DRIFT: u8 = 6;
 /// `plan --detailed-exitcode` found changes.
 pub const CHANGES_PENDING: u8 = 7;
@@ -28,7 +28,7 @@ pub const TABLE: [(&str, &str); 9] = [
     ("3", "invalid input: manifest, variables, release, stemcell, digest, state file"),
     ("4", "another run holds the state or the cache, or this run lost its lease"),
     ("5", "the agent cannot be reached"),
-    ("6", "drift: the cloud is not as the state says (status, cloud-check)"),
+    ("6", "drift: the IaaS is not as the state says (status, cloud-check)"),
     ("7", "changes are pending (plan --detailed-exitcode)"),
     ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];

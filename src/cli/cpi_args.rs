@@ -25,8 +25,8 @@ pub struct CpiVersionArgs {
 pub struct CpiUserlandArgs {
     /// Compile and run CPIs of releases in this root file system [default: that of the manifest, or host]
     ///
-    /// A directory, a tarball, a disk with ext4, a stemcell tarball, or `host` for this machine. Overrides
-    /// `userland` in the manifest and in the CPI config.
+    /// A directory, a tarball, a disk with ext4, a stemcell tarball, an image (oci://HOST/NAME:TAG), or
+    /// `host` for this machine. Overrides `userland` in the manifest and in the CPI config.
     #[arg(long, hide_short_help = true, value_name = "FILE|DIR|URL|host", value_hint = ValueHint::AnyPath)]
     cpi_userland: Option<String>,
 }

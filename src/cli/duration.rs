@@ -18,6 +18,9 @@ const UNITS: [(&str, u64); 7] = [
     ("w", 7 * DAY_MS),
 ];
 
+/// The form of a duration, for errors.
+const UNITS_HELP: &str = "numbers with the units ms, s, m, h, d or w, such as 90s, 1h30m or 2d";
+
 /// The maximum timeout. Longer ones are mistakes, and could overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_millis(10 * 366 * DAY_MS);
 
@@ -28,7 +31,13 @@ const MAX_AGE: Duration = Duration::from_millis(366_000 * DAY_MS);
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => check_limit(Duration::from_secs(seconds), MAX_TIMEOUT),
-        Err(_) => check_limit(parse_sum(text)?, MAX_TIMEOUT),
+        Err(_) => {
+            let duration = parse_sum(text);
+            check_limit(
+                duration.ok_or(format!("expected a number of seconds, or {UNITS_HELP}"))?,
+                MAX_TIMEOUT,
+            )
+        }
     }
 }
 
@@ -43,11 +52,11 @@ pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
-    check_limit(parse_sum(text)?, MAX_AGE)
+    check_limit(parse_sum(text).ok_or(format!("expected {UNITS_HELP}"))?, MAX_AGE)
 }
 
 /// Adds up numbers that each have a unit.
-fn parse_sum(text: &str) -> Result<Duration, String> {
+fn parse_sum(text: &str) -> Option<Duration> {
     let mut total = Duration::ZERO;
     let mut rest = text;
     loop {
@@ -55,20 +64,16 @@ fn parse_sum(text: &str) -> Result<Duration, String> {
         let (number, after) = rest.split_at(digit_count);
         let unit_length = after.find(|character: char| character.is_ascii_digit());
         let (unit, after) = after.split_at(unit_length.unwrap_or(after.len()));
-        let number: u64 = number.parse().map_err(|_| expected_format())?;
-        let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(expected_format)?;
+        let number: u64 = number.parse().ok()?;
+        let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
         // A number that overflows exceeds every limit.
         let part = Duration::from_millis(number.saturating_mul(*milliseconds));
         total = total.saturating_add(part);
         if after.is_empty() {
-            return Ok(total);
+            return Some(total);
         }
         rest = after;
     }
-}
-
-fn expected_format() -> String {
-    "expected numbers with the units ms, s, m, h, d or w, such as 90s, 1h30m or 2d".to_owned()
 }
 
 fn check_limit(duration: Duration, longest: Duration) -> Result<Duration, String> {

@@ -22,7 +22,7 @@ pub(super) struct ExampleArgs {
           value_parser = PossibleValuesParser::new(EXAMPLES.map(possible_value)))]
     name: Option<String>,
 
-    /// Write the folder of the example into this directory
+    /// Write the directory of the example into this directory
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, default_value = ".")]
     directory: PathBuf,
 }
@@ -109,7 +109,7 @@ const EXAMPLES: [Example; 8] = [
     },
     Example {
         name: "director",
-        description: "A BOSH director on AWS, with versions, site and credentials in an env file",
+        description: "A BOSH director on AWS, with an env file that names versions, site and vars store",
         uses: None,
         next: "put your values into director/site.yml and director/versions.yml, export \
             AWS_access_key_id and AWS_secret_access_key, then: `cd director && monopile trust && \

@@ -11,11 +11,11 @@ use base::exit_code;
 pub type ExitCodeMeaning = (&'static str, &'static str);
 
 /// The exit codes with a special meaning, by command.
-const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 18] = [
+const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
     (
         &["create-env"],
         &[
-            ("0", "the environment is as the manifest says"),
+            ("0", "the environment is as the manifest says; if nothing changed, stopped jobs stay stopped"),
             (
                 "1",
                 "CPI, VM, jobs or a download failed, an untracked VM answers, or the outcome of a call is \
@@ -31,15 +31,20 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 18] = [
     ),
     (
         &["recreate"],
-        &[(
-            "5",
-            "the agent of the new VM does not answer, or the proxy or jumpbox to the agent cannot be used",
-        )],
+        &[
+            ("1", "CPI, VM, jobs or a download failed, or the outcome of a call is unknown"),
+            (
+                "5",
+                "the agent of the new VM does not answer, or the proxy or jumpbox to the agent cannot be \
+                 used",
+            ),
+        ],
     ),
     (
         &["delete-env"],
         &[
             ("0", "the environment is deleted, also if its agent does not answer"),
+            ("1", "CPI, jobs or a download failed, a deletion failed, or the outcome of a call is unknown"),
             ("3", "there is no state (see --allow-missing), or an input is invalid"),
             (
                 "5",
@@ -101,12 +106,14 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 18] = [
     (&["cache import"], &[("1", "an entry cannot be used, or a file cannot be read or written")]),
     (&["cache prune"], &[("4", "another run uses the cache")]),
     (&["cache verify"], &[("1", "an entry cannot be used, or a file cannot be read")]),
-    (&["ssh", "scp"], &[("255", "ssh failed"), ("others", "exit code of the command on the VM, or of scp")]),
+    (&["ssh"], &[("255", "ssh failed"), ("others", "exit code of the command on the VM")]),
+    (&["scp"], &[("255", "ssh failed"), ("others", "exit code of scp")]),
     (
         &["baremetal"],
         &[
             ("1", "Ironic or Keystone cannot be reached or refuses the request, or a node fails"),
             ("3", "a value is invalid"),
+            ("130, 143", "interrupted (SIGINT, SIGTERM); Ironic goes on with the change"),
         ],
     ),
     (
@@ -119,12 +126,24 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 18] = [
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
-const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 7] = [
+const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 10] = [
     (
         In(&[WITHOUT_ENVIRONMENT, CACHE, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
     (In(&[STATE_VIEWS, &["state backup", "state forget"]]), ("1", "the state cannot be read or written")),
+    (
+        In(&[&["logs", "scp", "ssh"]]),
+        ("1", "the agent reports an error, or a file cannot be read or written"),
+    ),
+    (
+        In(&[&["restart", "start-env", "stop-env"]]),
+        ("1", "jobs or VM failed, or a file cannot be read or written"),
+    ),
+    (
+        In(&[&["delete-disk", "delete-snapshot", "delete-stemcell", "delete-vm"]]),
+        ("1", "the CPI failed, the deletion failed, or the outcome of a call is unknown"),
+    ),
     (In(&[WITHOUT_ENVIRONMENT, CACHE]), ("3", "an input is invalid")),
     (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
     (In(&[STATE_VIEWS]), ("3", "there is no state, or it is invalid")),
@@ -169,7 +188,10 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         "5" => has_option("insecure-agent"),
         "6" => is_one_of(&["status", "cloud-check", "state verify"]),
         "7" => is_one_of(&["plan"]),
-        "130, 143" => has_option("vars-exec") || is_one_of(&["cache import", "state backup", "state forget"]),
+        "130, 143" => {
+            has_option("vars-exec")
+                || is_one_of(&["baremetal", "cache import", "state backup", "state forget"])
+        }
         _ => true,
     };
     let own_codes =
@@ -241,7 +263,7 @@ mod tests {
             ("cache prune", "0 1 2 4"),
             ("cache verify", "0 1 2 3"),
             ("completion", "0 1 2"),
-            ("baremetal node list", "0 1 2 3"),
+            ("baremetal node list", "0 1 2 3 130, 143"),
         ] {
             assert_eq!(codes_of(path), codes, "{path}");
         }

@@ -117,8 +117,9 @@ pub use stopping_args::StoppingArgs;
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
 ///
 /// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
-/// a state file that records VM, disks and stemcells. Keep vars store and state, because without them an
-/// environment can be neither changed nor deleted.
+/// a state file that records VM, disks and stemcells. Keep both: without the state, no command knows the VM
+/// and its disks. Without the vars store, passwords and certificates are made anew, and the jobs cannot be
+/// stopped before the VM is replaced or deleted.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -203,8 +204,8 @@ enum Command {
     DeleteEnv(LazyArgs<delete_env::DeleteEnvArgs>),
     /// Stop the jobs of an environment; VM and disks stay
     ///
-    /// Runs the pre-stop and drain scripts, then stops the jobs. Deletes nothing. `monopile start-env` starts
-    /// the jobs again.
+    /// Runs the pre-stop and drain scripts, then stops the jobs. Deletes nothing. The jobs stay stopped until
+    /// `monopile start-env`, recreate, or a create-env that changes something.
     StopEnv(LazyArgs<stop_env::StopEnvArgs>),
     /// Start the jobs of an environment
     ///
@@ -258,7 +259,7 @@ enum Command {
     ///
     /// Runs the `scp` of this machine, which replaces existing files without asking.
     Scp(LazyArgs<scp::ScpArgs>),
-    /// Compare record and cloud, and repair
+    /// Compare record and IaaS, and repair
     ///
     /// Finds VMs, disks and agents that differ from the record, and asks before each repair. With -n or
     /// --json, or without a terminal, repairs only what --auto or --resolution allows. To look without
@@ -292,8 +293,12 @@ enum Command {
     /// Needs no manifest. Prints secrets in plain text.
     RenderTemplate(LazyArgs<render_template::RenderTemplateArgs>),
     /// Show the jobs and packages of a release
+    ///
+    /// Prints name, version and commit of the release, and the digests of its jobs and packages.
     InspectLocalRelease(LazyArgs<inspect_local_release::InspectLocalReleaseArgs>),
     /// Show name, version and format of a stemcell
+    ///
+    /// Prints them as stemcell.MF in the tarball says.
     InspectLocalStemcell(LazyArgs<inspect_local_stemcell::InspectLocalStemcellArgs>),
     /// Write a changed copy of a stemcell
     ///
@@ -309,7 +314,7 @@ enum Command {
     /// Writes a copy with SHA-256 digests, and lists its jobs and packages. Replaces RESULT if it exists.
     #[command(name = "sha2ify-release")]
     Sha2ifyRelease(LazyArgs<redigest_release::RedigestReleaseArgs>),
-    /// Show, back up, import and repair the state
+    /// Show, back up and import the state, and forget records
     ///
     /// The state records which VM, disks, snapshots and stemcells belong to an environment. Keep it: without
     /// it, no command knows what exists. `monopile help state-file` explains its files.
@@ -385,7 +390,7 @@ enum Command {
     /// it finds, here or in a directory above, only after you have trusted it. Prints what the file runs,
     /// reads and contacts. A changed file must be trusted again; `--env-file FILE` needs no trust.
     Trust(LazyArgs<trust::TrustArgs>),
-    /// List, verify, prune and export the cache
+    /// List, verify, prune, export and import the cache
     ///
     /// The cache holds downloads, compiled packages and installed CPIs of all environments, in --cache-dir.
     Cache(LazyArgs<cache::CacheArgs>),
@@ -397,7 +402,7 @@ enum Command {
     Baremetal(LazyArgs<baremetal::BaremetalArgs>),
     /// Write an example that ships with monopile
     ///
-    /// Writes a folder with a manifest and all that it needs, and prints the next command. Keeps existing
+    /// Writes a directory with a manifest and all that it needs, and prints the next command. Keeps existing
     /// files: one with other content is an error.
     Example(LazyArgs<example::ExampleArgs>),
     /// Print the completion script of a shell

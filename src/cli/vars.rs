@@ -27,6 +27,9 @@ pub(super) struct VarsArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum VarsCommand {
     /// List the variables of a vars store, without secrets
+    ///
+    /// Shows the type of each value, the fingerprint of a key, and the subject, expiry date and CA of a
+    /// certificate. `vars get` prints a value.
     List {
         #[command(flatten)]
         store: StoreArgs,

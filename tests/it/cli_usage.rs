@@ -52,7 +52,7 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
         commands.lines().filter(|line| !line.starts_with(' ') && line.ends_with(':')).collect();
     let groups = [
         "Everyday",
-        "Deploy",
+        "Jobs and VM",
         "Inspect",
         "Repair",
         "Disks and stemcells",

@@ -322,8 +322,8 @@ fn table_of_limits_matches_the_program() {
     }
 }
 
-/// Checks that the messages in docs/troubleshooting.md are in the order that the page describes: alphabetical,
-/// without values, names, and an article at the beginning.
+/// Checks that the messages in docs/troubleshooting.md are in the order that the page describes:
+/// alphabetical, without values, names, and an article at the beginning.
 #[test]
 fn messages_are_in_alphabetical_order() {
     let page = std::fs::read_to_string(repository().join("docs/troubleshooting.md")).unwrap();

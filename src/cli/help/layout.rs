@@ -220,9 +220,15 @@ fn help_option(text: &str) -> Row {
 /// Returns the name of an argument with its value, as clap shows it, without a description.
 fn name_row(arg: &Arg) -> Row {
     let (literal, placeholder) = (*Styles::styled().get_literal(), *Styles::styled().get_placeholder());
+    let values = arg.get_possible_values();
+    let has_default_value_only =
+        !values.is_empty() && values.iter().filter(|value| !value.is_hide_set()).count() < 2;
     // clap sets the number of values later, and cannot show the argument before.
     let full_arg = match arg.get_num_args() {
         None => arg.clone().num_args(usize::from(takes_value(arg))),
+        Some(range) if range.min_values() == 0 && has_default_value_only => {
+            arg.clone().num_args(0).action(ArgAction::SetTrue)
+        }
         Some(_) => arg.clone(),
     };
     let usage = full_arg.to_string();

@@ -34,7 +34,7 @@ pub use topics::{TOPICS, Topic};
 /// The commands in the order and groups of `--help`.
 pub const GROUPS: [(&str, &[&str]); 9] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
-    ("Deploy", &["stop-env", "start-env", "restart", "recreate"]),
+    ("Jobs and VM", &["stop-env", "start-env", "restart", "recreate"]),
     ("Inspect", &["history", "ssh", "scp"]),
     ("Repair", &["cloud-check", "state", "delete-vm"]),
     (
@@ -89,11 +89,26 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
         "plan",
         &["plan bosh.yml --vars-store creds.yml", "plan bosh.yml --vars-store creds.yml --out bosh.plan"],
     ),
-    ("delete-env", &["delete-env bosh.yml --vars-store creds.yml"]),
-    ("stop-env", &["stop-env bosh.yml --vars-store creds.yml"]),
+    (
+        "delete-env",
+        &["delete-env bosh.yml --vars-store creds.yml", "delete-env bosh.yml --vars-store creds.yml -n"],
+    ),
+    (
+        "stop-env",
+        &[
+            "stop-env bosh.yml --vars-store creds.yml",
+            "stop-env bosh.yml --vars-store creds.yml --skip-drain",
+        ],
+    ),
     ("start-env", &["start-env bosh.yml --vars-store creds.yml"]),
     ("restart", &["restart bosh.yml --vars-store creds.yml"]),
-    ("recreate", &["recreate bosh.yml --vars-store creds.yml"]),
+    (
+        "recreate",
+        &[
+            "recreate bosh.yml --vars-store creds.yml",
+            "recreate bosh.yml --vars-store creds.yml --snapshot=7d",
+        ],
+    ),
     (
         "status",
         &[
@@ -137,7 +152,7 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
         "interpolate",
         &[
             "interpolate bosh.yml -o cpi.yml -v director_name=prod --path /name",
-            "interpolate bosh.yml --vars-store creds.yml --var-errs",
+            "interpolate bosh.yml --vars-store creds.yml --var-errs --path /name",
             "interpolate bosh.yml --vars-exec 'pass show bosh/prod' --path /name",
         ],
     ),
@@ -333,8 +348,10 @@ fn page_list(title: &str) -> String {
     section(title, &TOPICS.iter().map(row).collect::<Vec<_>>())
 }
 
-/// The last line of the help of the program.
-const MAN_PAGES_NOTE: &str = "Man pages, once installed (`monopile help install`): `man monopile`, …";
+/// The last lines of the help of the program.
+const MAN_PAGES_NOTE: &str = "\
+`monopile help reference` lists environment variables and files.
+Man pages, once installed (`monopile help install`): `man monopile`, …";
 
 /// The sentence that leads to the help of a command.
 const COMMAND_HELP_NOTE: &str = "`monopile help COMMAND` explains a command.";

@@ -1,4 +1,4 @@
-//! `monopile state`: shows, backs up, imports and repairs the state.
+//! `monopile state`: shows, backs up and imports the state, and forgets records.
 
 mod backup;
 mod forget;

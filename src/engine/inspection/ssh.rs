@@ -167,13 +167,16 @@ impl SessionFiles {
 
 /// Returns the error for an agent that cannot create the user of a session.
 fn refused_user_error(error: AgentError) -> Error {
-    let has_no_host_key = matches!(&error, AgentError::Exception { message, .. }
-        if message.contains("host public key"));
+    let says = |text: &str| matches!(&error, AgentError::Exception { message, .. } if message.contains(text));
+    let (has_no_host_key, has_one_user) = (says("host public key"), says("an ordinary user created this VM"));
     let error = Error::from(error);
     match has_no_host_key {
         true => error
             .context("no ssh session is possible: the VM has no ssh host key, so it runs no sshd")
             .with_note(LOCAL_VM_NOTE)
+            .with_hint("see the logs instead: `monopile logs MANIFEST`"),
+        false if has_one_user => error
+            .context("the agent cannot create a user for this session")
             .with_hint("see the logs instead: `monopile logs MANIFEST`"),
         false => error
             .context("the agent cannot create a user for this session")

@@ -146,10 +146,12 @@ fn add_index(text: &mut String, commands: &[&Command]) {
     writeln!(text, "{}.\n\n| group | commands |\n|---|---|", links.join(", ")).unwrap();
     for (group, names) in GROUPS {
         let mut links = Vec::new();
-        for command in commands {
-            let path = name(command).trim_start_matches("monopile ");
-            if names.iter().any(|name| path.split(' ').next() == Some(*name)) {
-                links.push(format!("[`{path}`](#{})", anchor(name(command))));
+        for group_name in names {
+            for command in commands {
+                let path = name(command).trim_start_matches("monopile ");
+                if path.split(' ').next() == Some(*group_name) {
+                    links.push(format!("[`{path}`](#{})", anchor(name(command))));
+                }
             }
         }
         if names.contains(&"baremetal") {

@@ -103,9 +103,9 @@ const LOCK: &str = ".lock";
 
 /// The suffixes of the files and folders beside a state, with their descriptions.
 pub const COMPANION_FILES: [(&str, &str); 4] = [
-    (BACKUP, "The state before the last change"),
-    (VERSIONS, "The states before each of the last 10 runs that changed it, a folder"),
-    (JOURNAL, "The CPI calls in flight with their answers and logs, a folder"),
+    (BACKUP, "The state before the last write"),
+    (VERSIONS, "The states before each of the last 10 runs that changed it, a directory"),
+    (JOURNAL, "The CPI calls in flight with their answers and logs, a directory"),
     (LOCK, "The lock, with the run that holds it"),
 ];
 
