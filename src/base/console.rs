@@ -43,8 +43,8 @@ impl Console {
         Self::open_files(directory, &[AGENT_LOG, CONSOLE, PREVIOUS_CONSOLE])
     }
 
-    /// Opens the files with these names, newest first, because one may be renamed to an older name between two
-    /// openings.
+    /// Opens the files with these names, newest first, because one may be renamed to an older name in
+    /// between.
     fn open_files(directory: &Path, names: &[&str]) -> io::Result<Option<Self>> {
         let mut parts: Vec<(File, u64)> = Vec::new();
         for name in names {

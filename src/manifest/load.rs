@@ -625,7 +625,8 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
         return Ok(());
     }
-    // Ops files are read in order, because one of them may be standard input, and parsed while the manifest is.
+    // Ops files are read in order, because one of them may be standard input, and parsed while the manifest
+    // is.
     let texts: Vec<_> =
         inputs.ops_files.iter().map(|path| (path, files::read_text(path, "ops file"))).collect();
     let load_ops = |(path, text): (&PathBuf, Result<String>)| {

@@ -37,8 +37,8 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
-    /// Returns how long before `start_time` it was last written, if that is more than [`TIME_PRECISION`]. A job
-    /// or script that writes nothing leaves the logs of an earlier run.
+    /// Returns how long before `start_time` it was last written, if that is more than [`TIME_PRECISION`]. A
+    /// job or script that writes nothing leaves the logs of an earlier run.
     fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
         start_time.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
     }

@@ -179,8 +179,8 @@ pub(crate) fn render_template(
     Ok(RenderedFile { name, path, is_executable: target.starts_with("bin/") })
 }
 
-/// Converts the error of a template. For a missing link, names the link. A job that consumes one fails only if
-/// a template calls `link`: other templates can read the same values from properties.
+/// Converts the error of a template. For a missing link, names the link. A job that consumes one fails only
+/// if a template calls `link`: other templates can read the same values from properties.
 fn explain_render_error(job: &Job, error: RenderError, context: &Context) -> Error {
     let source = ContextSource::Manifest { job: &job.name, properties: &job.properties };
     if !asks_for_link(&error) {

@@ -40,8 +40,8 @@ pub(super) fn other_environment_error(
     Some(other.explain(error))
 }
 
-/// Fails if a deployed credential no longer has a source, or has another one. `generates` is true if the command
-/// would generate missing credentials, and the error then says so.
+/// Fails if a deployed credential no longer has a source, or has another one. `generates` is true if the
+/// command would generate missing credentials, and the error then says so.
 pub(super) fn check_source(
     run: &RunContext,
     inputs: &Inputs,

@@ -20,7 +20,8 @@
 //!   named like a secret;
 //! - is the path of a key.
 //!
-//! A number or a version is secret only if it is named like a secret or declared secret; a boolean never is. Addresses, ranges and ports are secret only if the operator declares them secret, because errors
+//! A number or a version is secret only if it is named like a secret or declared secret; a boolean
+//! never is. Addresses, ranges and ports are secret only if the operator declares them secret, because errors
 //! would be useless without them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
