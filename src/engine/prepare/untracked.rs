@@ -216,10 +216,10 @@ impl UntrackedListener {
                     ),
                 };
                 let error = match owner {
-                    // Its VM and disks may be on record in another state.
-                    Some(Listener::Process { pid, name }) if name == AGENT_PROGRAM => error
-                        .with_hint("if its environment is not needed: `monopile delete-env ITS-MANIFEST`")
-                        .with_hint(format!("if no state records its VM: `kill {pid}`")),
+                    // Its VM and disks may be on record in another state. Its VM starts an agent that is
+                    // killed again.
+                    Some(Listener::Process { name, .. }) if name == AGENT_PROGRAM => error
+                        .with_hint("if its environment is not needed: `monopile delete-env ITS-MANIFEST`"),
                     Some(Listener::Process { pid, .. }) => {
                         error.with_hint(format!("if it is not needed: `kill {pid}`"))
                     }

@@ -89,8 +89,8 @@ static DELETE_STEMCELL: MethodFacts = MethodFacts {
     purpose: "delete the image of a stemcell",
     arguments: &[STEMCELL],
     changes_iaas: true,
-    callers: "create-env when a newer stemcell is deployed, delete-env, delete-stemcell, and a director's \
-        clean-up",
+    callers: "create-env when a newer stemcell is deployed, upload-stemcell --fix, delete-env, \
+        delete-stemcell, and a director's clean-up",
     ..DEFAULT_FACTS
 };
 
@@ -177,8 +177,8 @@ static HAS_DISK: MethodFacts = MethodFacts {
     result_in_v1: ResultShape::Boolean,
     result_since_v2: ResultShape::Boolean,
     if_missing: MissingMethodConsequence::Tolerated,
-    callers: "create-env, delete-env and delete-disk after a disk was not found, attach-disk, status, \
-        cloud-check, state import, and a director's cloud check",
+    callers: "create-env, delete-env and delete-disk after a disk was not found, create-env after \
+        update_disk, attach-disk, status, cloud-check, state import, and a director's cloud check",
     ..DEFAULT_FACTS
 };
 
