@@ -429,8 +429,10 @@ fn defined_names() -> BTreeSet<String> {
     for folder in ["src", "tests", "benches"] {
         for (path, text) in rust_files(&root().join(folder), &|path| !path.ends_with("layers.rs")) {
             names.extend(definitions(&text));
-            let parts = path.iter().map(|part| part.to_string_lossy().trim_end_matches(".rs").to_owned());
-            names.extend(parts);
+            for part in path.iter().map(|part| part.to_string_lossy().into_owned()) {
+                names.extend(part.strip_suffix(".rs").map(str::to_owned));
+                names.insert(part);
+            }
         }
     }
     names.extend(members().into_iter().map(|member| member.name));

@@ -51,7 +51,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     assert_eq!(kinds(&problems), ["contradiction"]);
     assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
     let output = run(&hello, "cck", &[]).exits_with(6);
-    assert!(output.stderr.contains("hint: ask the CPI: `monopile cpi call "), "{}", output.stderr);
+    assert!(output.stderr.contains("hint: ask the CPI again: `monopile cpi call "), "{}", output.stderr);
     let output = run(&hello, "status", &[]).exits_with(6);
     let error = format!(
         "error: the CPI says that disk {} does not exist, but the agent has it",
