@@ -258,7 +258,7 @@ mod tests {
         for (text, problem) in [
             ("name: [", "line 1, column 7: the bracket '[' is not closed"),
             ("name: x\n", "line 1, column 1: `version` is missing"),
-            ("name: x\nversion: []\n", "line 2, column 10: `version` is a list where a text is needed"),
+            ("name: x\nversion: []\n", "line 2, column 10: `version` is a list where a string is needed"),
             ("name: x\nversion: 1\njobs:\n- {version: 1}\n", "line 4, column 3: `jobs[0].name` is missing"),
         ] {
             let error = decode::<ReleaseManifest>(text.as_bytes(), "release.MF").unwrap_err();
