@@ -32,7 +32,7 @@ enum ValueShape {
 
 /// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
 /// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const OPTIONS: [(&str, ValueShape, OptionUse); 32] = [
+const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
     ("agent_timeout", ValueShape::Text, OptionUse::Setting),
     ("boot_timeout", ValueShape::Text, OptionUse::Setting),
     ("cache", ValueShape::Text, OptionUse::SharedCache),
@@ -60,7 +60,6 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 32] = [
     ("redact", ValueShape::Texts, OptionUse::Setting),
     ("renderer", ValueShape::Text, OptionUse::Renderer),
     ("sha2", ValueShape::Switch, OptionUse::Setting),
-    ("templates", ValueShape::Text, OptionUse::Renderer),
     ("tty", ValueShape::Switch, OptionUse::Setting),
     ("update_strategy", ValueShape::Text, OptionUse::Setting),
     ("verbose", ValueShape::Text, OptionUse::Setting),
@@ -155,12 +154,9 @@ fn directory(opened_file: &OpenedEnvFile) -> PathBuf {
     }
 }
 
-/// Returns the name of the option for a key. `templates` is an earlier name of `renderer`.
+/// Returns the name of the option for a key.
 fn option_name(key: &str) -> String {
-    match key {
-        "templates" => "renderer".to_owned(),
-        _ => key.replace('_', "-"),
-    }
+    key.replace('_', "-")
 }
 
 /// Collects the content of an env file, and the problems in it.
