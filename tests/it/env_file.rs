@@ -233,7 +233,6 @@ fn options_in_the_file_are_validated_like_the_command_line() {
         ("log_format: xml", "invalid value 'xml' for '--log-format <FORMAT>'"),
         ("renderer: perl", "invalid value 'perl' for '--renderer <MODE>'"),
         // The earlier name of the key.
-        ("templates: perl", "invalid value 'perl' for '--renderer <MODE>'"),
         ("cpi_api_version: 9", "invalid value '9' for '--cpi-api-version <N>'"),
         ("cpi_timeout: soon", "invalid value 'soon' for '--cpi-timeout <DURATION>'"),
         ("wait_for_lock: soon", "invalid value 'soon' for '--wait-for-lock <DURATION>'"),
