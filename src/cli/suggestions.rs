@@ -244,7 +244,6 @@ impl RefusedCommandLine<'_> {
 /// Formats words as a command in backticks that can be pasted.
 fn command_text(words: impl IntoIterator<Item = String>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| shell_word(&word).into_owned()).collect();
-    // Placeholders need no quotes.
     format!("`monopile {}`", words.join(" "))
 }
 
@@ -288,8 +287,10 @@ fn file_hint(word: &str, command: &Command) -> Option<String> {
         "cpi" if manifest::is_manifest(&path) => format!("to ask the CPI: `monopile cpi info {file}`"),
         "vars" => {
             let store = paths::default_vars_store(&path, &path).filter(|_| manifest::is_manifest(&path));
-            let store = store.map_or(path, |store| store);
-            format!("to list the variables: `monopile vars list {}`", shell_word(&store.to_string_lossy()))
+            format!(
+                "to list the variables: `monopile vars list {}`",
+                shell_word(&store.unwrap_or(path).to_string_lossy())
+            )
         }
         _ => return None,
     })

@@ -146,31 +146,11 @@ impl<'t> DecodedView<'t> {
     /// `min_bytes` bytes of text. Most words, paths and IDs do not, and are not decoded.
     fn alignments(&self, range: &Range<usize>, min_bytes: usize) -> [bool; 4] {
         let run = self.bytes.get(range.clone()).unwrap_or_default();
-        if !run.contains(&b'\n') {
-            return std::array::from_fn(|alignment| {
-                run.get(alignment..).is_some_and(|run| may_be_text(run, min_bytes))
-            });
-        }
-        let mut lengths = [TextLength::default(); 4];
-        let mut is_text = [false; 4];
-        let mut previous_value = None;
-        let values = run.iter().map(|byte| sextet(*byte));
-        for (index, value) in values.filter(|value| *value != NOT_BASE64).enumerate() {
-            if let Some(previous_value) = previous_value.replace(value) {
-                // Each byte spans two base64 characters, and its bit offset depends on the alignment.
-                let bytes = [
-                    previous_value << 2 | value >> 4,
-                    previous_value << 4 | value >> 2,
-                    previous_value << 6 | value,
-                ];
-                for (place, byte) in bytes.into_iter().enumerate() {
-                    let alignment = (index + 3 - place) % 4;
-                    lengths[alignment].add(byte);
-                    is_text[alignment] |= lengths[alignment].length >= min_bytes;
-                }
-            }
-        }
-        is_text
+        let run = match run.contains(&b'\n') {
+            true => Cow::Owned(run.iter().copied().filter(|byte| sextet(*byte) != NOT_BASE64).collect()),
+            false => Cow::Borrowed(run),
+        };
+        std::array::from_fn(|alignment| run.get(alignment..).is_some_and(|run| may_be_text(run, min_bytes)))
     }
 
     /// Decodes the run at the start of the view, and calls `visit` with each text of at least `min_bytes`
@@ -316,30 +296,7 @@ impl<'t> DecodedView<'t> {
     }
 }
 
-/// The number of bytes that follow the first byte of a character, by the upper half of that byte.
-const CONTINUATION_BYTES: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3];
-
-/// The length of a text, which ends at bytes that are not UTF-8. It may be too large, but never too small.
-#[derive(Clone, Copy, Default)]
-struct TextLength {
-    length: usize,
-    /// The number of bytes that the last character still needs.
-    due_bytes: u8,
-}
-
-impl TextLength {
-    fn add(&mut self, byte: u8) {
-        // Without branches, which a processor cannot predict for bytes that are not text.
-        let is_continuation = byte & 0xc0 == 0x80;
-        let is_expected = is_continuation == (self.due_bytes > 0);
-        self.length *= usize::from(is_expected);
-        let more_bytes = CONTINUATION_BYTES[usize::from(byte >> 4)];
-        self.due_bytes = if is_continuation { self.due_bytes.saturating_sub(1) } else { more_bytes };
-        self.length += 1;
-    }
-}
-
-/// Returns false if a run of base64 without line breaks decodes to no text of `min_bytes` bytes.
+/// Returns false if base64 without line breaks decodes to no text of `min_bytes` bytes.
 ///
 /// Looks at each candidate from its end. The first two bytes that cannot follow each other exclude all
 /// candidates that contain them, so most characters are not decoded.

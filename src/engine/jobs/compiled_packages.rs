@@ -197,11 +197,15 @@ impl CompiledPackageStore {
             return Ok(());
         }
         self.write(&key, &package.digest, Some(&package.signed_digest), &mut |writer| {
-            let read_error = |error| Error::io(format!("reading '{}'", package.archive.display()), error);
-            let mut archive = File::open(&package.archive).map_err(read_error)?;
-            io::copy(&mut archive, writer).map(drop).map_err(|error| self.write_error(error))
+            self.copy_file(&package.archive, writer)
         })
         .map(drop)
+    }
+
+    fn copy_file(&self, archive: &Path, writer: &mut dyn Write) -> Result<()> {
+        let mut file = File::open(archive)
+            .map_err(|error| Error::io(format!("reading '{}'", archive.display()), error))?;
+        io::copy(&mut file, writer).map(drop).map_err(|error| self.write_error(error))
     }
 
     fn list(&self) -> Vec<String> {
@@ -222,6 +226,11 @@ impl CompiledPackageStore {
         let compiled_archive = self.write(key, expected, None, fetch)?;
         self.shared_cache.upload_package(&key.package_id(), &compiled_archive.path, &compiled_archive.digest);
         Ok(compiled_archive)
+    }
+
+    /// Does the same as [`Self::add`] with the content of a file.
+    pub(super) fn add_file(&self, key: &PackageKey, expected: &Digest, archive: &Path) -> Result<()> {
+        self.add(key, expected, &mut |writer| self.copy_file(archive, writer)).map(drop)
     }
 
     fn write_error(&self, error: io::Error) -> Error {

@@ -6,8 +6,7 @@
 //! dependencies, then downloaded and cached. Uploads and compilations overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -594,13 +593,7 @@ fn take(
 ) -> Result<()> {
     let archive = directory.join(format!("{}.tgz", package.key));
     let digest = package.pack(&archive)?;
-    package_store.add(key, &digest, &mut |writer| {
-        let mut file = File::open(&archive)
-            .map_err(|error| Error::io(format!("reading '{}'", archive.display()), error))?;
-        io::copy(&mut file, writer)
-            .map(drop)
-            .map_err(|error| Error::io(format!("copying '{}'", archive.display()), error))
-    })?;
+    package_store.add_file(key, &digest, &archive)?;
     fs::remove_file(&archive).map_err(|error| Error::io(format!("removing '{}'", archive.display()), error))
 }
 

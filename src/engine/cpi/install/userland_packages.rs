@@ -6,7 +6,7 @@ use std::path::Path;
 use super::CpiJob;
 use super::key::{CompileSite, package_key};
 use super::needed_packages::{self, NeededPackage};
-use super::package_store::CpiPackageStore;
+use super::package_store::{CpiPackageStore, PackageSlot};
 use super::shared_copy::ShareablePackage;
 use crate::cpi::userland::Userland;
 use artifact::release::Package;
@@ -29,13 +29,7 @@ impl UserlandPackages {
         package_store: &CpiPackageStore,
         userland: &Userland,
     ) -> Self {
-        let packages = compiled_packages(needed_packages)
-            .map(|package| {
-                let slot = package_store.slot(package);
-                let is_copied = slot.is_signed();
-                ShareablePackage::of(slot, is_copied)
-            })
-            .collect();
+        let packages = shareable_packages(needed_packages, package_store, PackageSlot::is_signed);
         UserlandPackages { compile_key: userland.compile_key(), packages }
     }
 
@@ -51,16 +45,11 @@ impl UserlandPackages {
         let needed_packages = needed_packages::find(jobs, &CompileSite::in_userland(&compile_key))?;
         let root = cache_directory.join(PackageKind::Cpi.folder());
         let package_store = CpiPackageStore::open_cache(&root, shared_cache)?;
-        let packages = compiled_packages(&needed_packages)
-            .map(|package| {
-                let slot = package_store.slot(package);
-                let is_copied = match slot.is_complete() {
-                    true => slot.is_signed(),
-                    false => shared_cache.find_package(&slot.package_id()).is_some(),
-                };
-                ShareablePackage::of(slot, is_copied)
-            })
-            .collect();
+        let packages =
+            shareable_packages(&needed_packages, &package_store, |slot| match slot.is_complete() {
+                true => slot.is_signed(),
+                false => shared_cache.find_package(&slot.package_id()).is_some(),
+            });
         Ok(UserlandPackages { compile_key, packages })
     }
 
@@ -83,8 +72,17 @@ impl UserlandPackages {
 }
 
 /// Returns the packages that are compiled here, and not by the maker of their release.
-fn compiled_packages<'n, 'r>(
-    needed_packages: &'n [NeededPackage<'r>],
-) -> impl Iterator<Item = &'n NeededPackage<'r>> {
-    needed_packages.iter().filter(|package| package.package.compiled_for.is_none())
+fn shareable_packages(
+    needed_packages: &[NeededPackage<'_>],
+    package_store: &CpiPackageStore,
+    is_copied: impl Fn(&PackageSlot) -> bool,
+) -> Vec<ShareablePackage> {
+    let packages = needed_packages.iter().filter(|package| package.package.compiled_for.is_none());
+    let slots = packages.map(|package| package_store.slot(package));
+    slots
+        .map(|slot| {
+            let is_copied = is_copied(&slot);
+            ShareablePackage::of(slot, is_copied)
+        })
+        .collect()
 }
