@@ -258,7 +258,7 @@ fn option_and_directory_name_a_userland() {
     let userland_env = UserlandEnv::new(&machine, &release(""), "url: /no/such/file.tar");
     let failed_run = userland_env.run_info().exits_with(3);
     assert!(
-        failed_run.stderr.contains("the userland '/no/such/file.tar' cannot be used"),
+        failed_run.stderr.contains("userland.yml:1:61: the file '/no/such/file.tar' does not exist"),
         "{}",
         failed_run.stderr
     );

@@ -105,7 +105,7 @@ fn cpi_of_a_bundle_runs_without_a_network() {
     let key = keys.path("ci").display().to_string();
     let bundle = keys.path("bundle.tgz").display().to_string();
     let export = user.run(&["cache", "export"], &[&bundle, "--cache-sign", &key]).success();
-    assert!(export.stdout.starts_with("1 downloads and 2 compiled packages exported"), "{export:?}");
+    assert!(export.stdout.starts_with("1 download and 2 compiled packages exported"), "{export:?}");
 
     drop(server);
     let user = UserlandEnv::new(&other, &release(""), &userland);
@@ -159,7 +159,7 @@ fn userland_with_a_digest_is_exported() {
     let digest = sha256(b"a root file system");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}', sha1: '{digest}'"));
     let run = user.run(&["cache", "export"], &["bundle.tgz"]).success();
-    assert!(run.stdout.starts_with("1 downloads and 0 compiled packages exported"), "{run:?}");
+    assert!(run.stdout.starts_with("1 download and 0 compiled packages exported"), "{run:?}");
     assert_eq!(server.requests().len(), 1);
 }
 
