@@ -270,7 +270,11 @@ impl<'t> CrashLife<'t> {
         }
         if run.code == 5 && stage != DELETE && disturbance.switches_off() {
             // The VM is deployed but switched off, so the operator must decide.
-            assert!(run.stderr.contains("create-env --recreate"), "{}: {}", self.context, run.stderr);
+            for text in
+                ["to replace the VM and keep its persistent disk: `monopile create-env ", " --recreate`"]
+            {
+                assert!(run.stderr.contains(text), "{}: {text} is not in {}", self.context, run.stderr);
+            }
             let mut command = self.command(stage);
             if stage != RECREATE {
                 command.arg("--recreate");
