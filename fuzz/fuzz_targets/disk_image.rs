@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::Cursor;
+use std::path::Path;
 
 use artifact::archive::{Links, UnpackLimits, UnpackOptions};
 use artifact::disk_image;
@@ -17,6 +18,6 @@ fuzz_target!(|bytes: &[u8]| {
     let (limits, links) = (LIMITS, Links::Verbatim);
     let options = UnpackOptions { limits, links, skips_devices: true, ..UnpackOptions::default() };
     let root = outside.path().join("out");
-    let result = disk_image::unpack(Cursor::new(bytes), "it", &root, &options, &mut |_| {});
+    let result = disk_image::unpack(Cursor::new(bytes), "it", Path::new("it"), &root, &options, &mut |_| {});
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), usize::from(result.is_ok()));
 });
