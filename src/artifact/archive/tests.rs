@@ -374,7 +374,7 @@ fn packed_tree_is_unpacked_as_it_was() {
     let archive = scratch.directory.path().join("tree.tgz");
     let digest = pack_tree(&root, &archive).unwrap();
     assert_eq!(digest, Digest::from_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
-    unpack_tree(&archive, "the tree", &scratch.dest(), &digest).unwrap();
+    unpack_tree(fs::File::open(&archive).unwrap(), "the tree", &scratch.dest(), &digest).unwrap();
 
     let out_path = |name: &str| scratch.dest().join(name);
     assert_eq!(tree_of(&scratch.dest()), tree_of(&root));

@@ -70,11 +70,11 @@ pub fn unpack_file(
 }
 
 /// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `dest`, whose parent must
-/// exist. Unlike [`unpack_file`], sets all modes, also those that keep the owner from writing.
-pub fn unpack_tree(file: &Path, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
+/// exist. Unlike [`unpack_stream`], sets all modes, also those that keep the owner from writing.
+pub fn unpack_tree(stream: impl Read, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
     let options =
         UnpackOptions { links: Links::Verbatim, returns_attributes: true, ..UnpackOptions::default() };
-    let content = unpack_file(file, source_name, dest, Some(expected), &options, &mut |_, _| {})?;
+    let content = unpack_stream(stream, source_name, dest, Some(expected), &options)?;
     // The last paths come first: a directory that cannot be written or searched comes after its content.
     for (path, attributes) in content.attributes.iter().rev() {
         if path.as_os_str().is_empty() || !(attributes.is_file() || attributes.is_directory()) {

@@ -54,7 +54,7 @@ const PART_BYTES: u64 = 4 << 20;
 /// The maximum size of a signed digest in bytes.
 const MAX_RECORD_BYTES: u64 = 16 << 10;
 /// The time that all searches for packages of a run may take together, over all threads. Tests wait less.
-pub const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 400 } else { 60_000 });
+pub const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 60_000 });
 
 /// Opens the storage of a shared cache. Its requests end when the check returns an error.
 pub type OpenStorage = Box<dyn Fn(InterruptCheck) -> Result<Arc<dyn SharedStorage>> + Send + Sync>;

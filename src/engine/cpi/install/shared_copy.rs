@@ -2,20 +2,26 @@
 //! the shared cache. Packages of this machine are never shared, because their paths and libraries are its
 //! own.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
 
 use super::compile::Build;
 use super::package_store::{CpiPackageStore, PackageSlot, SlotState, remove_tree};
 use super::{CompileSettings, StopCondition};
 use crate::cpi::create_private_directory;
 use artifact::archive;
-use artifact::shared_cache::{BundledPackage, PackageId, PackageKind, SharedPackage, SignedDigest};
+use artifact::shared_cache::{BundledPackage, PackageId, PackageKind, SharedPackage};
 use artifact::{Digest, SharedCache};
 use base::events::{Stage, Unit};
-use base::files::durable::create_private;
 use base::{Error, Result};
+
+/// The number of parts of a package that may wait to be unpacked. It bounds the memory.
+const MAX_WAITING_PARTS: usize = 2;
 
 impl Build<'_, '_> {
     /// Copies the package from the shared cache. Returns false if it must be compiled.
@@ -35,23 +41,28 @@ impl Build<'_, '_> {
         Ok(result.is_ok())
     }
 
+    /// Unpacks the package while it arrives. It gets to its place only if all of it has the signed digest.
     fn copy(&self, package: &SharedPackage) -> Result<()> {
-        let archive = self.prepare_archive_path()?;
-        remove_tree(&archive)?;
-        let write_error = |error| Error::io(format!("writing '{}'", archive.display()), error);
-        let mut file = create_private(&archive).map_err(write_error)?;
         self.stage.log_line("copying it from the shared cache");
-        let digest = self
-            .compile_settings
-            .shared_cache
-            .copy_package(package, &mut |part| {
+        let (sender, receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_PARTS);
+        let (copied, unpacked) = thread::scope(|scope| {
+            let parts = PartReader { receiver, part: Cursor::default() };
+            let unpacking = scope.spawn(move || unpack(self.slot, parts, &package.digest));
+            let copied = self.compile_settings.shared_cache.copy_package(package, &mut |part| {
                 self.stop_condition.check()?;
                 self.stage.progress(part.offset, Some(part.total), Unit::Bytes);
-                file.write_all(part.bytes).map_err(write_error)
-            })?
-            .ok_or_else(|| Error::failure("the shared cache does not provide it"))?;
-        unpack(self.slot, &archive, &digest, &package.signed_digest)?;
-        remove_tree(&archive)
+                sender.send(part.bytes.to_vec()).map_err(|_| Error::failure("it cannot be unpacked"))
+            });
+            drop(sender);
+            (copied, unpacking.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        // An incomplete archive cannot be unpacked either.
+        if let Ok(None) = copied {
+            return Err(Error::failure("the shared cache does not provide it"));
+        }
+        unpacked?;
+        copied?;
+        self.slot.keep_signature(&package.signed_digest)
     }
 
     /// Packs a package that was compiled, and uploads it to the shared cache. A failure is only a warning.
@@ -129,13 +140,35 @@ pub(crate) fn import_package(
         return Ok(());
     }
     slot.begin(&[])?;
-    unpack(&slot, &package.archive, &package.digest, &package.signed_digest)?;
+    let path = &package.archive;
+    let archive =
+        File::open(path).map_err(|error| Error::io(format!("reading '{}'", path.display()), error))?;
+    unpack(&slot, archive, &package.digest)?;
+    slot.keep_signature(&package.signed_digest)?;
     slot.finish()
 }
 
 /// Unpacks a package into its place.
-fn unpack(slot: &PackageSlot, archive: &Path, digest: &Digest, signed_digest: &SignedDigest) -> Result<()> {
+fn unpack(slot: &PackageSlot, archive: impl Read, digest: &Digest) -> Result<()> {
     let source_name = format!("the compiled package '{}'", slot.name);
-    archive::unpack_tree(archive, &source_name, &slot.package_directory, digest)?;
-    slot.keep_signature(signed_digest)
+    archive::unpack_tree(archive, &source_name, &slot.package_directory, digest)
+}
+
+/// The parts of a package, in order, read as one stream.
+struct PartReader {
+    receiver: Receiver<Vec<u8>>,
+    part: Cursor<Vec<u8>>,
+}
+
+impl Read for PartReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.part.read(buffer)?;
+        if count > 0 || buffer.is_empty() {
+            return Ok(count);
+        }
+        // The sender is dropped after the last part.
+        let Ok(next_part) = self.receiver.recv() else { return Ok(0) };
+        self.part = Cursor::new(next_part);
+        self.part.read(buffer)
+    }
 }
