@@ -163,7 +163,9 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
     hello.set_script(Script::with_interruption(3, Interruption::Hold));
     let run = hello.create(&["--cpi-timeout", "1s"]).exits_with(1);
-    for text in ["`create_vm`", "wait longer: `monopile create-env", "state.json.journal"] {
+    for text in
+        ["`create_vm`", "wait longer for the same process: `monopile create-env", "state.json.journal"]
+    {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     let id = std::fs::read_dir(hello.world.path("state.json.journal")).unwrap().find_map(|entry| {

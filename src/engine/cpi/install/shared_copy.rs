@@ -51,17 +51,15 @@ impl Build<'_, '_> {
             let copied = self.compile_settings.shared_cache.copy_package(package, &mut |part| {
                 self.stop_condition.check()?;
                 self.stage.progress(part.offset, Some(part.total), Unit::Bytes);
-                sender.send(part.bytes.to_vec()).map_err(|_| Error::failure("it cannot be unpacked"))
+                // An archive that cannot be unpacked is read to its end, because a wrong digest is a warning.
+                let _ = sender.send(part.bytes.to_vec());
+                Ok(())
             });
             drop(sender);
             (copied, unpacking.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
-        // An incomplete archive cannot be unpacked either.
-        if let Ok(None) = copied {
-            return Err(Error::failure("the shared cache does not provide it"));
-        }
+        copied?.ok_or_else(|| Error::failure("the shared cache does not provide it"))?;
         unpacked?;
-        copied?;
         self.slot.keep_signature(&package.signed_digest)
     }
 
