@@ -132,7 +132,7 @@ impl StemcellReport {
     /// Reads the `stemcell.MF` of `source`. `identity` must be that of the same source. It supplies the
     /// digest.
     pub fn new(source: &Source, identity: &ArtifactIdentity) -> Result<Self> {
-        let description = stemcell::describe(source)?;
+        let description = stemcell::read_description(source)?;
         let text = |key: &str, otherwise: &str| {
             description.cloud_properties.get(key).and_then(Value::as_str).unwrap_or(otherwise).to_owned()
         };

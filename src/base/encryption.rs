@@ -271,15 +271,15 @@ mod tests {
         assert!(ciphertext.starts_with(BEGINNINGS[0]) && ciphertext.is_ascii());
         assert_ne!(to_both.encrypt(b"a secret").unwrap(), ciphertext);
         for identity in [first, second] {
-            let opening = Encryption::new(Vec::new(), vec![identity]).unwrap();
-            assert_eq!(opening.decrypt(ciphertext.clone()).unwrap(), b"a secret");
+            let decryption = Encryption::new(Vec::new(), vec![identity]).unwrap();
+            assert_eq!(decryption.decrypt(ciphertext.clone()).unwrap(), b"a secret");
             assert_eq!(
-                opening.decrypt([&ciphertext[..], b"\n\n\n"].concat()).unwrap(),
+                decryption.decrypt([&ciphertext[..], b"\n\n\n"].concat()).unwrap(),
                 b"a secret",
                 "more empty lines"
             );
-            assert!(opening.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
-            assert_eq!(opening.decrypt(b"plain".to_vec()).unwrap(), b"plain");
+            assert!(decryption.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
+            assert_eq!(decryption.decrypt(b"plain".to_vec()).unwrap(), b"plain");
         }
         let error =
             Encryption::new(Vec::new(), vec![third]).unwrap().decrypt(ciphertext.clone()).unwrap_err();

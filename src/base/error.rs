@@ -18,7 +18,7 @@ const FULL_HINT: &str = "free space: `monopile cache prune`, or choose another f
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kind of a failure. Each kind has one exit code, see [`exit_code::TABLE`].
+/// The kind of a failure. Each kind has one exit code, see [`exit_code::CODES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// Something outside of monopile failed: CPI, agent, VM, file system, download, bucket. Exit code 1.
@@ -43,7 +43,7 @@ impl ErrorKind {
     /// Returns the exit code of this kind.
     pub fn exit_code(self) -> u8 {
         match self {
-            ErrorKind::Failure => exit_code::ENVIRONMENT,
+            ErrorKind::Failure => exit_code::FAILURE,
             ErrorKind::Usage | ErrorKind::Declined => exit_code::USAGE,
             ErrorKind::InvalidInput => exit_code::INVALID_INPUT,
             ErrorKind::Locked => exit_code::LOCK_CONFLICT,
@@ -270,7 +270,7 @@ impl Error {
         otherwise: impl FnOnce() -> Option<String>,
     ) -> Self {
         match nearest(name, known_names) {
-            Some(suggestion) => self.with_hint(question(suggestion)),
+            Some(suggestion) => self.with_hint(did_you_mean_question(suggestion)),
             None => match otherwise() {
                 Some(note) => self.with_note(note),
                 None => self,
@@ -484,11 +484,12 @@ pub fn differ_slightly(name: &str, other: &str) -> bool {
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.
 pub fn did_you_mean<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known_names).map_or_else(String::new, |suggestion| format!("; {}", question(suggestion)))
+    nearest(name, known_names)
+        .map_or_else(String::new, |suggestion| format!("; {}", did_you_mean_question(suggestion)))
 }
 
 /// Returns `did you mean 'x'?`.
-pub fn question(suggestion: &str) -> String {
+pub fn did_you_mean_question(suggestion: &str) -> String {
     format!("did you mean '{suggestion}'?")
 }
 

@@ -1,10 +1,10 @@
-//! The exit codes of the program. [`TABLE`] has their general meanings, [`WORDS`] a word for each;
+//! The exit codes of the program. [`CODES`] has their general meanings, [`WORDS`] a word for each;
 //! `monopile::cli::exit_codes` has those of each command, for `--help`, the man pages and the reference.
 
 /// The command succeeded.
 pub const SUCCESS: u8 = 0;
 /// Something outside of monopile failed: CPI, agent, VM, file system, download, bucket.
-pub const ENVIRONMENT: u8 = 1;
+pub const FAILURE: u8 = 1;
 /// The command line is wrong, or the operator answered no.
 pub const USAGE: u8 = 2;
 /// The input is invalid: manifest, release, stemcell, digest or state.
@@ -21,7 +21,7 @@ pub const CHANGES_PENDING: u8 = 7;
 pub const SIGNAL_BASE: u8 = 128;
 
 /// Each code as text, with its meaning.
-pub const TABLE: [(&str, &str); 9] = [
+pub const CODES: [(&str, &str); 9] = [
     ("0", "success"),
     ("1", "failure of the environment: CPI, agent, VM, file system, download, bucket"),
     ("2", "the command line is wrong, or a question was answered with no"),
@@ -53,10 +53,10 @@ mod tests {
     #[test]
     fn table_lists_every_exit_code() {
         let table_codes: Vec<u8> =
-            TABLE.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
+            CODES.iter().flat_map(|(codes, _)| codes.split(", ")).map(|code| code.parse().unwrap()).collect();
         let fixed_codes = [
             SUCCESS,
-            ENVIRONMENT,
+            FAILURE,
             USAGE,
             INVALID_INPUT,
             LOCK_CONFLICT,
@@ -65,6 +65,6 @@ mod tests {
             CHANGES_PENDING,
         ];
         assert_eq!(table_codes, [&fixed_codes[..], &[SIGNAL_BASE + 2, SIGNAL_BASE + 15]].concat());
-        assert_eq!(TABLE.map(|(code, _)| code), WORDS.map(|(code, _)| code));
+        assert_eq!(CODES.map(|(code, _)| code), WORDS.map(|(code, _)| code));
     }
 }

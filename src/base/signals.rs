@@ -10,11 +10,12 @@ pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 /// The number of signals so far, and the first one, with what a signal interrupts. Cheap to clone; clones
 /// share it.
 #[derive(Debug, Clone, Default)]
-pub struct SignalCounter {
+pub struct RunSignals {
     /// The low byte is the number of signals, up to 255. The next byte is the first signal.
     count_and_first: Arc<AtomicUsize>,
     /// The number of calls in flight that change something.
     call_count: Arc<AtomicUsize>,
+    /// True if the run has begun to change the environment.
     has_changed: Arc<AtomicBool>,
     /// True if the command only reads.
     only_reads: bool,
@@ -32,10 +33,10 @@ impl Drop for CallInFlight {
     }
 }
 
-impl SignalCounter {
+impl RunSignals {
     /// Creates the counter of a command that only reads: its first signal also ends the wait for a call.
     pub fn for_reader() -> Self {
-        SignalCounter { only_reads: true, ..SignalCounter::default() }
+        RunSignals { only_reads: true, ..RunSignals::default() }
     }
 
     /// Notes that the run begins to change the environment.
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn first_signal_is_kept_and_others_are_counted() {
-        let signals = SignalCounter::default();
+        let signals = RunSignals::default();
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (None, None));
         assert_eq!(signals.clone().count(2), 0);
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(2), None));
@@ -107,7 +108,7 @@ mod tests {
         signals.reset_count(13);
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(13), None));
 
-        let reader = SignalCounter::for_reader();
+        let reader = RunSignals::for_reader();
         assert_eq!(reader.signal_that_ends_calls(), None);
         assert_eq!(reader.clone().count(15), 0);
         assert_eq!((reader.signal_that_ends_calls(), reader.count(2)), (Some(15), 1));
@@ -115,7 +116,7 @@ mod tests {
 
     #[test]
     fn call_is_in_flight_until_it_is_dropped() {
-        let signals = SignalCounter::default();
+        let signals = RunSignals::default();
         assert!(!signals.has_changed() && !signals.is_call_in_flight());
         let call_count = [signals.begin_call(), signals.clone().begin_call()];
         assert!(signals.has_changed() && signals.is_call_in_flight());

@@ -39,7 +39,7 @@ struct GraphProgress {
     /// lowest index is first.
     ready_tasks: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
     /// Number of tasks that are not done.
-    unfinished_tasks: usize,
+    unfinished_task_count: usize,
     first_error: Option<Error>,
 }
 
@@ -67,7 +67,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let mut progress = GraphProgress {
         unfinished_dependencies,
         ready_tasks: Default::default(),
-        unfinished_tasks: tasks.len(),
+        unfinished_task_count: tasks.len(),
         first_error: None,
     };
     for (index, task) in tasks.iter().enumerate().filter(|(_, task)| task.dependencies.is_empty()) {
@@ -94,7 +94,7 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
     let progress = progress.into_inner();
     match progress.first_error {
         Some(error) => Err(error),
-        None if progress.unfinished_tasks > 0 => Err(Error::failure("dependency cycle of tasks")),
+        None if progress.unfinished_task_count > 0 => Err(Error::failure("dependency cycle of tasks")),
         None => Ok(()),
     }
 }
@@ -106,7 +106,7 @@ fn wait_for_task(
     lane: Lane,
 ) -> Option<usize> {
     loop {
-        if progress.first_error.is_some() || progress.unfinished_tasks == 0 {
+        if progress.first_error.is_some() || progress.unfinished_task_count == 0 {
             return None;
         }
         if let Some((_, std::cmp::Reverse(index))) = progress.ready_tasks[lane as usize].pop() {
@@ -124,7 +124,7 @@ fn finish_task(
     dependents: &[Vec<usize>],
     tasks: &[Task],
 ) {
-    progress.unfinished_tasks -= 1;
+    progress.unfinished_task_count -= 1;
     if let Err(error) = outcome {
         progress.first_error.get_or_insert(error);
         return;

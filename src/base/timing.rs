@@ -19,7 +19,7 @@ pub enum Activity {
     /// The agent works on a task. This is the time between two `get_task` messages.
     AgentTask,
     /// A pause: for the boot of a VM, the start of jobs, a drain, or before a retry.
-    Waiting,
+    Pause,
 }
 
 /// The number of activities.
@@ -116,9 +116,9 @@ impl Clock {
         ActivityTimer { clock: self, activity }
     }
 
-    /// Sleeps, and counts the time as [`Activity::Waiting`].
+    /// Sleeps, and counts the time as [`Activity::Pause`].
     pub fn sleep(&self, duration: Duration) {
-        let _waiting = self.measure(Activity::Waiting);
+        let _timer = self.measure(Activity::Pause);
         std::thread::sleep(duration);
     }
 

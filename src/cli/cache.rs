@@ -129,7 +129,7 @@ impl CacheArgs {
                 }
             }
             CacheCommand::List { .. } => {
-                let entries = cache::list(&session.cache_dir()?)?;
+                let entries = cache::list(&session.cache_directory()?)?;
                 match prints_json {
                     true => CommandResult::json(&entries),
                     false => Ok(text_output(entries_table(&entries, &session.layout()))),
@@ -139,7 +139,7 @@ impl CacheArgs {
                 let age = if all { Duration::ZERO } else { unused };
                 let removal = match side.is_shared {
                     true => artifact::shared_cache::prune(&*open_storage()?, age)?,
-                    false => cache::prune(&session.cache_dir()?, age)?,
+                    false => cache::prune(&session.cache_directory()?, age)?,
                 };
                 match prints_json {
                     true => CommandResult::json(&removal),
@@ -153,7 +153,7 @@ impl CacheArgs {
                         artifact::shared_cache::verify(&*open_storage()?, &keys)?
                     }
                     false => {
-                        let directory = session.cache_dir()?;
+                        let directory = session.cache_directory()?;
                         if !directory.exists() {
                             session
                                 .reporter

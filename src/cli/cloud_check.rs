@@ -46,8 +46,8 @@ pub(super) struct CloudCheckArgs {
 }
 
 impl CloudCheckArgs {
-    /// Returns true if it repairs without asking.
-    pub(super) fn repairs(&self) -> bool {
+    /// Returns true for `--auto` and `--resolution`.
+    pub(super) fn repairs_without_asking(&self) -> bool {
         self.auto || !self.resolution.is_empty()
     }
 

@@ -41,7 +41,7 @@ impl CreateEnvArgs {
             deploy::PlanReport::parse(&text, &path.display().to_string())
         });
         let plan = plan.transpose()?;
-        session.name_manifest(self.deploy.manifest());
+        session.begin_document(self.deploy.manifest());
         session.begin_log("create-env");
         let (request, prepared_run) = self.deploy.prepare(session)?;
         let result = deploy::create_env(&request, plan.as_ref(), &prepared_run.run);

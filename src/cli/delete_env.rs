@@ -111,7 +111,7 @@ impl DeleteEnvArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         named_file::check_is_manifest(self.target.manifest(), &self.target.state()?)?;
         let may_delete = self.confirm(session)?;
-        session.name_manifest(self.target.manifest());
+        session.begin_document(self.target.manifest());
         session.begin_log("delete-env");
         let (inputs, mut prepared_run) = self.target.begin(session, self.scratch.keep_scratch)?;
         self.agent.apply(&mut prepared_run.run);

@@ -125,7 +125,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
     ),
 ];
 
-/// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::TABLE`] says.
+/// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::CODES`] says.
 const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 10] = [
     (
         In(&[WITHOUT_ENVIRONMENT, CACHE, &["history", "interpolate", "vars"]]),
@@ -206,7 +206,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
     for (code, meaning) in
-        own_codes.chain(narrow_meanings).chain(interrupt_code).chain(usage_code).chain(exit_code::TABLE)
+        own_codes.chain(narrow_meanings).chain(interrupt_code).chain(usage_code).chain(exit_code::CODES)
     {
         if can_end_with(code) && !codes.iter().any(|(other, _)| *other == code) {
             codes.push((code, meaning));
@@ -267,7 +267,7 @@ mod tests {
         ] {
             assert_eq!(codes_of(path), codes, "{path}");
         }
-        let codes_of_table: Vec<&str> = exit_code::TABLE.iter().map(|(code, _)| *code).collect();
+        let codes_of_table: Vec<&str> = exit_code::CODES.iter().map(|(code, _)| *code).collect();
         for (names, codes) in OWN_EXIT_CODES {
             for (code, _) in codes {
                 assert!(

@@ -160,7 +160,7 @@ pub(super) enum LogFormat {
 /// Returns the bosh CLI's global options for a director, which have no effect here. They are accepted for
 /// scripts written for the bosh CLI, and hidden from help, completions and documents.
 pub(super) fn ignored_args() -> impl Iterator<Item = Arg> {
-    const OPTIONS: [(&str, Option<char>); 7] = [
+    const IGNORED_OPTIONS: [(&str, Option<char>); 7] = [
         ("environment", Some('e')),
         ("deployment", Some('d')),
         ("config", None),
@@ -169,7 +169,7 @@ pub(super) fn ignored_args() -> impl Iterator<Item = Arg> {
         ("client-secret", None),
         ("column", None),
     ];
-    OPTIONS.into_iter().map(|(name, short)| {
+    IGNORED_OPTIONS.into_iter().map(|(name, short)| {
         let arg = Arg::new(format!("ignored-{name}")).long(name).global(true).hide(true);
         let arg = arg.action(ArgAction::Append).value_parser(clap::builder::OsStringValueParser::new());
         match short {

@@ -31,7 +31,7 @@ const SAME_COMMAND: &str = "SAME-COMMAND";
 const REPEATABLE: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
 
 /// The options that select an environment, by the id of the argument.
-const OPTIONS: [(&str, &str); 11] = [
+const ENVIRONMENT_OPTIONS: [(&str, &str); 11] = [
     ("ops_files", "ops-file"),
     ("vars", "var"),
     ("var_files", "var-file"),
@@ -50,19 +50,19 @@ const GLOBAL_OPTIONS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("ident
 
 /// The manifest and the options of this run, as the operator wrote them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EnvironmentWords {
+pub(super) struct EnvironmentArgs {
     manifest: Option<String>,
     /// Pairs of long option and value.
     options: Vec<(&'static str, String)>,
     /// Pairs of long option and value, for global options.
     global_options: Vec<(&'static str, String)>,
     /// True if an env file that was found names the manifest.
-    is_manifest_named: bool,
+    env_file_names_manifest: bool,
     /// The words after the program's name, without secrets.
     command_line: Vec<String>,
 }
 
-impl EnvironmentWords {
+impl EnvironmentArgs {
     /// Reads the manifest and the options from the command line. `is_given` returns true if an argument is on
     /// it.
     pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
@@ -73,7 +73,7 @@ impl EnvironmentWords {
         let values_of_option = |(id, option): &(&str, &'static str)| -> Vec<(&'static str, String)> {
             values(id).into_iter().map(|value| (*option, without_secrets(id, value))).collect()
         };
-        let mut options: Vec<_> = OPTIONS.iter().flat_map(values_of_option).collect();
+        let mut options: Vec<_> = ENVIRONMENT_OPTIONS.iter().flat_map(values_of_option).collect();
         let mut manifest = values("manifest").into_iter().next();
         // `vars rotate` takes manifests as options.
         if let [path] = values("manifests").as_slice() {
@@ -81,11 +81,11 @@ impl EnvironmentWords {
         }
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
-        EnvironmentWords {
+        EnvironmentArgs {
             manifest,
             options,
             global_options: GLOBAL_OPTIONS.iter().flat_map(values_of_option).collect(),
-            is_manifest_named: false,
+            env_file_names_manifest: false,
             command_line: Vec::new(),
         }
     }
@@ -109,14 +109,14 @@ impl EnvironmentWords {
 
     /// Notes that an env file that was found names the manifest.
     pub(super) fn with_found_manifest(mut self) -> Self {
-        self.is_manifest_named = true;
+        self.env_file_names_manifest = true;
         self
     }
 
     /// Completes every command in a text that lacks its manifest.
     pub(super) fn complete(&self, text: &str) -> String {
         let is_empty = self.manifest.is_none() && self.options.is_empty() && self.global_options.is_empty();
-        let is_complete = is_empty && !self.is_manifest_named && !text.contains(SAME_COMMAND);
+        let is_complete = is_empty && !self.env_file_names_manifest && !text.contains(SAME_COMMAND);
         if is_complete || !text.contains(PROGRAM) {
             return text.to_owned();
         }
@@ -222,7 +222,7 @@ impl EnvironmentWords {
         words.extend(match &self.manifest {
             Some(manifest) => Some(shell_word(manifest).into_owned()),
             // An env file names the manifest.
-            None if self.is_manifest_named
+            None if self.env_file_names_manifest
                 || self.options.iter().any(|(option, _)| *option == "env-file") =>
             {
                 None
@@ -302,7 +302,7 @@ fn first_word(text: &str) -> Option<&str> {
 
 /// A sink that completes the commands in plans, notes, warnings, hints and the summary.
 pub(super) struct CompletingSink {
-    pub(super) words: EnvironmentWords,
+    pub(super) environment_args: EnvironmentArgs,
     pub(super) next: Arc<dyn Sink>,
 }
 
@@ -310,20 +310,22 @@ impl Sink for CompletingSink {
     fn receive(&self, event: &Event) {
         match event {
             Event::Warning { text } => {
-                self.next.receive(&Event::Warning { text: self.words.complete(text) });
+                self.next.receive(&Event::Warning { text: self.environment_args.complete(text) });
             }
             Event::PlanShown { lines } => {
-                let lines = lines.iter().map(|line| self.words.complete(line)).collect();
+                let lines = lines.iter().map(|line| self.environment_args.complete(line)).collect();
                 self.next.receive(&Event::PlanShown { lines });
             }
-            Event::Note { text } => self.next.receive(&Event::Note { text: self.words.complete(text) }),
+            Event::Note { text } => {
+                self.next.receive(&Event::Note { text: self.environment_args.complete(text) })
+            }
             Event::RunFinished { summary, hints, .. }
                 if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM)) =>
             {
                 let mut event = event.clone();
                 if let Event::RunFinished { summary, hints, .. } = &mut event {
-                    *summary = self.words.complete(summary);
-                    hints.iter_mut().for_each(|hint| *hint = self.words.complete(hint));
+                    *summary = self.environment_args.complete(summary);
+                    hints.iter_mut().for_each(|hint| *hint = self.environment_args.complete(hint));
                 }
                 self.next.receive(&event);
             }
@@ -338,10 +340,10 @@ mod tests {
 
     #[test]
     fn commands_get_the_words_of_the_run() {
-        let words = EnvironmentWords {
+        let environment_args = EnvironmentArgs {
             manifest: Some("my env/m.yml".to_owned()),
             options: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
-            ..EnvironmentWords::default()
+            ..EnvironmentArgs::default()
         };
         for (text, expected) in [
             ("run it again", "run it again"),
@@ -373,10 +375,10 @@ mod tests {
             ),
             ("monopile example lists all", "monopile example lists all"),
         ] {
-            assert_eq!(words.complete(text), expected);
+            assert_eq!(environment_args.complete(text), expected);
         }
         let args = ["monopile", "-n", "create-env", "my m.yml", "-v", "pin=123456789", "--vars-store=a.yml"];
-        let same_command = words.with_command_line(&args.map(OsString::from));
+        let same_command = environment_args.with_command_line(&args.map(OsString::from));
         for (text, expected) in [
             (
                 "`monopile SAME-COMMAND --yes` now",
@@ -409,18 +411,18 @@ mod tests {
         assert_eq!(without_secrets("vars", "pin=12345678".to_owned()), "pin=…");
         assert_eq!(without_secrets("vars_exec", "vault --token=x".to_owned()), "…");
         assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
-        assert_eq!(EnvironmentWords::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
+        assert_eq!(EnvironmentArgs::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
         // An env file that was found names the manifest.
-        let found_manifest = EnvironmentWords::default().with_found_manifest();
+        let found_manifest = EnvironmentArgs::default().with_found_manifest();
         assert_eq!(
             found_manifest.complete("`monopile create-env MANIFEST` again"),
             "`monopile create-env` again"
         );
         assert_eq!(found_manifest.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
-        let encrypted_environment = EnvironmentWords {
+        let encrypted_environment = EnvironmentArgs {
             manifest: Some("m.yml".to_owned()),
             global_options: vec![("identity", "key.txt".to_owned())],
-            ..EnvironmentWords::default()
+            ..EnvironmentArgs::default()
         };
         for (text, expected) in [
             ("`monopile plan MANIFEST`, then", "`monopile plan m.yml --identity key.txt`, then"),

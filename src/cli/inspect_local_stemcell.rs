@@ -25,7 +25,7 @@ impl InspectLocalStemcellArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
         let source = Source::local(&path)?;
-        let cache = Cache::open(&session.cache_dir()?)?;
+        let cache = Cache::open(&session.cache_directory()?)?;
         let identity =
             cache.identify(ArtifactKind::Stemcell, &source, None, "the stemcell", &session.reporter)?;
         let report = StemcellReport::new(&source, &identity)?;

@@ -26,7 +26,7 @@ impl JobsArgs {
         command: &str,
     ) -> Result<(deploy::JobsRequest, PreparedRun)> {
         let (state, inputs) = self.vm.inputs()?;
-        session.name_manifest(&self.vm.manifest.manifest);
+        session.begin_document(&self.vm.manifest.manifest);
         session.begin_log(command);
         let prepared_run = self.vm.prepare_run(session, state)?;
         Ok((deploy::JobsRequest { inputs, agent_timeout: self.timeout_args.agent_timeout }, prepared_run))

@@ -30,7 +30,7 @@ const OWN_TARGETS: [&str; 11] =
 /// Installs the log of a run and, if it has one, its run log.
 pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Renderer, run_log: Option<&RunLog>) {
     let level = match globals.verbose {
-        0 | 1 => level_variable().unwrap_or(LevelFilter::OFF),
+        0 | 1 => read_level().unwrap_or(LevelFilter::OFF),
         2 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
@@ -39,7 +39,7 @@ pub(super) fn install(globals: &Globals, redactor: &Redactor, renderer: &Rendere
     }
     let target = match env_vars::LOG_PATH.value().map(PathBuf::from) {
         None => LogTarget::Renderer(renderer.clone()),
-        Some(path) => match open(&path) {
+        Some(path) => match open_log_file(&path) {
             Ok(file) => LogTarget::File(Arc::new(file)),
             Err(error) => {
                 renderer.log_line(&format!(
@@ -68,7 +68,7 @@ fn line_layer<S>(format: LogFormat, writer: LogWriter) -> Box<dyn Layer<S> + Sen
 where
     S: tracing::Subscriber + for<'span> LookupSpan<'span>,
 {
-    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(Seconds).with_writer(writer);
+    let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_timer(RunTime).with_writer(writer);
     match format {
         LogFormat::Text => layer.boxed(),
         LogFormat::Json => layer.json().boxed(),
@@ -77,7 +77,7 @@ where
 
 /// Installs the log of an internal command on standard error.
 pub(super) fn install_internal() {
-    let level = level_variable().unwrap_or(LevelFilter::INFO);
+    let level = read_level().unwrap_or(LevelFilter::INFO);
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(false)
@@ -87,7 +87,7 @@ pub(super) fn install_internal() {
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-fn level_variable() -> Option<LevelFilter> {
+fn read_level() -> Option<LevelFilter> {
     match env_vars::LOG_LEVEL.value()?.to_str()?.to_ascii_lowercase().as_str() {
         "trace" => Some(LevelFilter::TRACE),
         "debug" => Some(LevelFilter::DEBUG),
@@ -99,7 +99,7 @@ fn level_variable() -> Option<LevelFilter> {
 }
 
 /// Returns a warning if the variable for the level has an unknown value.
-pub(super) fn unknown_level() -> Option<String> {
+pub(super) fn unknown_level_warning() -> Option<String> {
     let level = env_vars::LOG_LEVEL.value()?.to_string_lossy().into_owned();
     let known_levels = ["", "trace", "debug", "info", "warn", "error", "none", "off"];
     (!known_levels.contains(&level.to_ascii_lowercase().as_str())).then(|| {
@@ -110,7 +110,7 @@ pub(super) fn unknown_level() -> Option<String> {
 }
 
 /// Opens a log file that only its owner can read.
-fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
+fn open_log_file(path: &std::path::Path) -> std::io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.create(true).append(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -118,9 +118,9 @@ fn open(path: &std::path::Path) -> std::io::Result<std::fs::File> {
 }
 
 /// Writes times in the format of all other output.
-struct Seconds;
+struct RunTime;
 
-impl FormatTime for Seconds {
+impl FormatTime for RunTime {
     fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
         writer.write_str(&base::encoding::now())
     }
@@ -134,15 +134,15 @@ enum LogTarget {
     File(Arc<std::fs::File>),
 }
 
-/// Collects the text of one event, and writes it at once. The run log and the renderer redact what they get;
-/// a file gets redacted text.
+/// Makes a [`LogLine`] for each event. The run log and the renderer redact what they get; a file gets
+/// redacted text.
 #[derive(Clone)]
 struct LogWriter {
     target: LogTarget,
     redactor: Redactor,
 }
 
-/// The text of one event, which is written at once.
+/// Collects the text of one event, and writes it at once when it is dropped.
 struct LogLine<'a> {
     writer: &'a LogWriter,
     text: Vec<u8>,

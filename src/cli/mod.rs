@@ -95,7 +95,7 @@ use env_file::CommandLine;
 use finish::CommandResult;
 use globals::{Globals, JsonForm};
 use grammar::LazyArgs;
-use hint_commands::EnvironmentWords;
+use hint_commands::EnvironmentArgs;
 use resources::ListView;
 use session::{OutputMode, Session};
 use suggestions::RefusedCommandLine;
@@ -569,7 +569,7 @@ impl Command {
         match self {
             Command::Cpi(cpi) => cpi.0.shows_progress(),
             Command::Cache(cache) => cache.0.shows_progress(),
-            Command::CloudCheck(args) => args.0.repairs(),
+            Command::CloudCheck(args) => args.0.repairs_without_asking(),
             Command::CreateEnv(_) | Command::Plan(_) => true,
             _ => false,
         }
@@ -589,7 +589,7 @@ impl Command {
 
 /// Returns the grammar of the command line, for completions and documents.
 pub fn grammar() -> clap::Command {
-    env_file::with_optional_words(grammar::for_all_commands())
+    env_file::with_optional_positionals(grammar::for_all_commands())
 }
 
 /// Applies an env file to a command (`create-env`) without running it. Returns the programs, files and hosts
@@ -634,9 +634,9 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut grammar = grammar::for_words(&args).args(globals::ignored_args());
-    let (cli, environment_words, remarks) = match env_file::parse_command_line(&grammar, &args) {
-        CommandLine::Understood(cli, environment_words, remarks) => (cli, environment_words, Ok(remarks)),
-        CommandLine::Unusable(cli, error) => (cli, EnvironmentWords::default(), Err(error)),
+    let (cli, environment_args, remarks) = match env_file::parse_command_line(&grammar, &args) {
+        CommandLine::Understood(cli, environment_args, remarks) => (cli, environment_args, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, EnvironmentArgs::default(), Err(error)),
         CommandLine::Refused(error) if is_help && !error.use_stderr() => {
             finish::print_help_page(&error);
             return ExitCode::SUCCESS;
@@ -658,9 +658,9 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(command) {
         return finish::print_clap_error(&error, &name, false);
     }
-    let misread_error = suggestions::misread_manifest_error(&args, environment_words.manifest(), command);
-    let environment_words = environment_words.with_command_line(&args);
-    let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_words);
+    let misread_error = suggestions::misread_manifest_error(&args, environment_args.manifest(), command);
+    let environment_args = environment_args.with_command_line(&args);
+    let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_args);
     let result = misread_error.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
         let path = name.split_once(' ').map_or("", |(_, path)| path);

@@ -44,7 +44,7 @@ pub(super) struct RunLog {
 struct LogFile {
     path: PathBuf,
     /// The locked file and its size. The lock keeps other runs from removing it.
-    open: Mutex<(File, u64)>,
+    file_and_size: Mutex<(File, u64)>,
 }
 
 impl RunLog {
@@ -70,7 +70,7 @@ impl RunLog {
         let _ = file.try_lock();
         fs::rename(&unnamed, &path).map_err(create_error)?;
         prune(directory);
-        let _ = self.file.set(LogFile { path, open: Mutex::new((file, 0)) });
+        let _ = self.file.set(LogFile { path, file_and_size: Mutex::new((file, 0)) });
         self.add_line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));
         Ok(())
     }
@@ -122,7 +122,7 @@ impl RunLog {
 
 impl LogFile {
     fn lock(&self) -> MutexGuard<'_, (File, u64)> {
-        self.open.lock()
+        self.file_and_size.lock()
     }
 }
 

@@ -219,12 +219,12 @@ impl RunRecorder {
                     (stage.outcome, stage.elapsed) = (outcome.word(), *elapsed);
                 }
             }
-            Event::StepStarted { count, description, words, reason, .. } => {
+            Event::StepStarted { count, description, text, reason, .. } => {
                 progress.planned_step_count = *count;
                 progress.is_applied = false;
                 progress.steps.push(StartedStep {
                     description: description.clone(),
-                    words: words.clone(),
+                    text: text.clone(),
                     reason: reason.clone(),
                     is_done: true,
                     has_failed_later: false,
@@ -261,7 +261,7 @@ impl Sink for RecordingSink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::events::{Reporter, StepWords};
+    use base::events::{Reporter, StepText};
 
     struct Discard;
 
@@ -282,7 +282,7 @@ mod tests {
                 count: 4,
                 step: "delete",
                 description,
-                words: StepWords::default(),
+                text: StepText::default(),
                 reason,
             });
         };
@@ -325,7 +325,7 @@ mod tests {
                 count: 2,
                 step: "create_vm",
                 description: "Create the VM".to_owned(),
-                words: StepWords::default(),
+                text: StepText::default(),
                 reason: String::new(),
             });
             let creating = deploying.reporter().stage("Creating VM");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::env_file::Remark;
 use super::env_vars::{self, Variable};
 use super::globals::{Globals, JsonForm};
-use super::hint_commands::{CompletingSink, EnvironmentWords};
+use super::hint_commands::{CompletingSink, EnvironmentArgs};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_recorder::{RecordingSink, RunRecorder};
 use super::scratch::Scratch;
@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::BoshDocument};
 use artifact::{Cache, InterruptCheck};
-use base::signals::SignalCounter;
+use base::signals::RunSignals;
 use base::timing::Clock;
 use base::{Error, ErrorKind, Result};
 use base::{events::Reporter, redact::Redactor};
@@ -55,10 +55,10 @@ pub(super) struct Session {
     command: OnceLock<String>,
     recorder: RunRecorder,
     /// The signals of the run, once it has begun.
-    signals: OnceLock<SignalCounter>,
+    signals: OnceLock<RunSignals>,
     ends_by_signal: bool,
     is_stdout_reserved: bool,
-    words: EnvironmentWords,
+    environment_args: EnvironmentArgs,
 }
 
 /// A [`RunContext`] with its scratch directory, which is removed on drop.
@@ -81,8 +81,12 @@ impl Drop for PreparedRun {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging. `words` complete the commands in hints.
-    pub(super) fn begin(globals: &Globals, output_mode: &OutputMode, words: EnvironmentWords) -> Session {
+    /// Chooses the renderer and sets up logging. `environment_args` complete the commands in hints.
+    pub(super) fn begin(
+        globals: &Globals,
+        output_mode: &OutputMode,
+        environment_args: EnvironmentArgs,
+    ) -> Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
         let is_terminal = std::io::stdout().is_terminal();
@@ -113,9 +117,10 @@ impl Session {
         };
         let recorder = RunRecorder::new(redactor.clone());
         let recording_sink = Arc::new(RecordingSink { recorder: recorder.clone(), next: renderer_sink });
-        let sink = Arc::new(CompletingSink { words: words.clone(), next: recording_sink });
+        let sink =
+            Arc::new(CompletingSink { environment_args: environment_args.clone(), next: recording_sink });
         let reporter = Reporter::new(sink);
-        logging::unknown_level().into_iter().for_each(|warning| reporter.warn(warning));
+        logging::unknown_level_warning().into_iter().for_each(|warning| reporter.warn(warning));
         Session {
             globals: globals.clone(),
             reporter,
@@ -128,18 +133,18 @@ impl Session {
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
             is_stdout_reserved: output_mode.is_stdout_reserved,
-            words,
+            environment_args,
         }
     }
 
     /// Completes the commands in a text of standard output with the manifest and the options of this run.
     pub(super) fn complete_commands(&self, text: &str) -> String {
-        self.words.complete(text)
+        self.environment_args.complete(text)
     }
 
     /// Returns true if the command line has this long option, which the environment may also set.
     pub(super) fn has_option(&self, option: &str) -> bool {
-        self.words.has_option(option)
+        self.environment_args.has_option(option)
     }
 
     /// Returns the document of `--json=bosh`.
@@ -148,7 +153,7 @@ impl Session {
     }
 
     /// Begins the document of `--json=bosh` with the path of the manifest, like the bosh CLI.
-    pub(super) fn name_manifest(&self, manifest: &Path) {
+    pub(super) fn begin_document(&self, manifest: &Path) {
         if let Some(document) = &self.document {
             let path = paths::absolute(&paths::expand(manifest, paths::home().as_deref()));
             let path = path.unwrap_or_else(|_| manifest.to_owned());
@@ -240,14 +245,14 @@ impl Session {
     pub(super) fn prepare_run(
         &self,
         state: PathBuf,
-        package_dir: Option<&Path>,
+        package_directory: Option<&Path>,
         keep_scratch: bool,
     ) -> Result<PreparedRun> {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
         let _ = self.signals.set(signals.clone());
         let state = self.storage_with(&state, interrupt_check(&signals))?;
         self.begin_record(&state);
-        let cache_directory = self.cache_dir()?;
+        let cache_directory = self.cache_directory()?;
         let cache_in_use = Cache::open(&cache_directory)?;
         let mut scratch = Scratch::new(&cache_directory)?;
         if keep_scratch {
@@ -255,7 +260,7 @@ impl Session {
             self.reporter.note(format!("the scratch directory is kept: '{}'", scratch.path().display()));
         }
         let home = paths::home();
-        let package_dir = package_dir
+        let package_directory = package_directory
             .map(|directory| paths::absolute(&paths::expand(directory, home.as_deref())))
             .transpose()?;
         let paths = Paths {
@@ -263,7 +268,7 @@ impl Session {
             scratch: scratch.path().to_owned(),
             cache_directory,
             data_directory: env_vars::STATE_HOME.path()?,
-            package_dir,
+            package_directory,
             executable: paths::executable()?,
         };
         for path in [&paths.scratch, &paths.cache_directory, &paths.data_directory, &paths.executable] {
@@ -354,7 +359,7 @@ impl Session {
     }
 
     /// Returns the cache directory: `--cache-dir`, or the default.
-    pub(super) fn cache_dir(&self) -> Result<PathBuf> {
+    pub(super) fn cache_directory(&self) -> Result<PathBuf> {
         match &self.globals.cache_dir {
             Some(directory) => paths::absolute(&paths::expand(directory, paths::home().as_deref())),
             None => env_vars::CACHE_HOME.path(),
@@ -363,7 +368,7 @@ impl Session {
 
     /// Creates a scratch directory, for commands without a run context.
     pub(super) fn create_scratch(&self) -> Result<Scratch> {
-        Scratch::new(&self.cache_dir()?)
+        Scratch::new(&self.cache_directory()?)
     }
 
     /// Returns the layout of lists: columns that fit the terminal, or tab-separated values in a pipe.

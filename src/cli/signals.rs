@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::ui::prompt;
 use base::Result;
 use base::events::Reporter;
-use base::signals::SignalCounter;
+use base::signals::RunSignals;
 
 /// Starts counting. The reporter prints the effect of each signal. A command that only reads passes no
 /// reporter.
-pub(super) fn count(reporter: Option<&Reporter>) -> Result<SignalCounter> {
+pub(super) fn count(reporter: Option<&Reporter>) -> Result<RunSignals> {
     let mut signals = signal_hook::iterator::Signals::new(watched_signals()).map_err(handler_error)?;
-    let counter = reporter.map_or_else(SignalCounter::for_reader, |_| SignalCounter::default());
+    let counter = reporter.map_or_else(RunSignals::for_reader, |_| RunSignals::default());
     base::files::input::end_at_signals(counter.clone());
     let (thread_counter, reporter) = (counter.clone(), reporter.cloned());
     std::thread::Builder::new()

@@ -288,7 +288,7 @@ fn describe_vm(status: &Status) -> String {
         "{}{}{instance}{}",
         vm.handle.cid,
         cpi_note(vm.handle.cpi()),
-        match vm.exists {
+        match vm.presence {
             PresenceStatus::Yes if vm.is_off => "  STOPPED",
             PresenceStatus::Yes => "  exists",
             PresenceStatus::No => "  NOT FOUND BY THE CPI",
@@ -308,7 +308,7 @@ fn describe_agent(status: &Status) -> String {
     let id = agent.id.as_ref().map(|id| format!("  ID\u{a0}{id}")).unwrap_or_default();
     let address_note = agent.address.as_ref().map(|address| format!(" at {address}")).unwrap_or_default();
     let problem = agent.problem.as_deref().unwrap_or_default();
-    match agent.answers {
+    match agent.reply {
         AgentReply::Yes => format!("answers{address_note}{id}"),
         AgentReply::No if agent.is_proxy_failure => format!("NOT ASKED: {problem}"),
         AgentReply::No if agent.is_silent => format!("NO ANSWER: {problem}"),
@@ -371,7 +371,7 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
     };
     let mut table = Table::for_kind("disk", header);
     for disk in &status.disks {
-        let state = match (disk.exists, disk.is_mounted) {
+        let state = match (disk.presence, disk.is_mounted) {
             (PresenceStatus::No, Some(true)) => "mounted, NOT FOUND BY THE CPI",
             (PresenceStatus::No, _) => "NOT FOUND BY THE CPI",
             (_, Some(true)) => "mounted",

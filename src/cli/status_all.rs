@@ -272,7 +272,7 @@ impl Asker<'_> {
         };
         // Its output has ended, and so does the process.
         let end = process.0.wait().map_err(run_error)?;
-        let exit_code = end.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::ENVIRONMENT);
+        let exit_code = end.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILURE);
         let length = errors.seek(io::SeekFrom::End(0)).map_err(run_error)?;
         errors.seek(io::SeekFrom::Start(length.saturating_sub(MAX_ERRORS_BYTES))).map_err(run_error)?;
         let mut text = Vec::new();
@@ -362,7 +362,7 @@ impl Row {
     fn for_problem(environment: String, problem: String) -> Row {
         Row {
             environment,
-            exit_code: exit_code::ENVIRONMENT,
+            exit_code: exit_code::FAILURE,
             vm: None,
             agent: None,
             jobs: None,

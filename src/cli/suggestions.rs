@@ -11,7 +11,7 @@ use super::globals::JsonForm;
 use super::hint_commands::shown_words;
 use super::manifest_args::ManifestOptions;
 use super::{complete, env_file, grammar, help, paths, scope};
-use base::error::{nearest, question};
+use base::error::{did_you_mean_question, nearest};
 use base::text::{and_list, shell_word};
 use manifest::Inputs;
 
@@ -135,7 +135,7 @@ fn with_message(error: &clap::Error, message: &str, command: &Command) -> clap::
 
 /// Returns the grammar from which errors take the usage of commands: as help shows it, with optional words.
 pub(super) fn with_usage(grammar: Command) -> Command {
-    let mut grammar = env_file::with_optional_words(grammar);
+    let mut grammar = env_file::with_optional_positionals(grammar);
     // Only a built grammar has the usage of its commands.
     grammar.build();
     grammar
@@ -263,7 +263,7 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
     if let Some(name) = synonym.or_else(|| nearest(given_word, names.iter().copied())) {
-        return vec![question(name)];
+        return vec![did_you_mean_question(name)];
     }
     if let Some(hint) = file_hint(given_word, command) {
         return vec![hint];
@@ -497,7 +497,7 @@ fn option_hint(given_option: &str, command: &Command) -> Option<String> {
     let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == given_option).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
     match synonym.or_else(|| nearest(long?, names())) {
-        Some(option) => Some(question(&format!("--{option}"))),
+        Some(option) => Some(did_you_mean_question(&format!("--{option}"))),
         None => other_commands_hint(given_option),
     }
 }
@@ -573,7 +573,7 @@ fn value_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };
     let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == given_value).map(|(_, value)| *value);
     let synonym = synonym.filter(|value| values.iter().any(|valid| valid == value));
-    synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str))).map(question)
+    synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str))).map(did_you_mean_question)
 }
 
 /// Explains a word after `--wait`, which counts as its duration.

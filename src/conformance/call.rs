@@ -57,7 +57,7 @@ pub fn parse_argument(method: &str, position: usize, word: &str) -> Value {
 /// Calls `info`.
 pub fn call_info(cpi: &CpiUnderTest, control: &ExchangeControl<'_>) -> Result<FinishedCall> {
     let request = cpi.request(Method::Info.name(), &[], Versions::default());
-    let exchange = cpi.exchange(request.to_string().as_bytes(), control)?;
+    let exchange = cpi.run_exchange(request.to_string().as_bytes(), control)?;
     Ok(finish_call(cpi, &request, &exchange, Method::Info.name(), Versions::default()))
 }
 
@@ -70,7 +70,7 @@ pub fn call(
     control: &ExchangeControl<'_>,
 ) -> Result<FinishedCall> {
     let request = cpi.request(method, arguments, versions);
-    let exchange = cpi.exchange(request.to_string().as_bytes(), control)?;
+    let exchange = cpi.run_exchange(request.to_string().as_bytes(), control)?;
     Ok(finish_call(cpi, &request, &exchange, method, versions))
 }
 

@@ -82,9 +82,9 @@ impl CpiUnderTest {
     }
 
     /// Runs one process of the CPI with `input` on its standard input.
-    pub fn exchange(&self, input: &[u8], control: &ExchangeControl<'_>) -> Result<Exchange> {
+    pub fn run_exchange(&self, input: &[u8], control: &ExchangeControl<'_>) -> Result<Exchange> {
         let exchange = match &self.source {
-            AnswerSource::Program(executable) => exchange::exchange(executable, input, control)?,
+            AnswerSource::Program(executable) => exchange::run_exchange(executable, input, control)?,
             AnswerSource::Transcript(player) => player.lock().play(input),
         };
         if let Some(recorder) = &self.recorder {

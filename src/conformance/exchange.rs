@@ -62,7 +62,7 @@ pub struct ExchangeControl<'a> {
 }
 
 /// Runs the CPI once with `input` on its standard input.
-pub(super) fn exchange(
+pub(super) fn run_exchange(
     executable: &Executable,
     input: &[u8],
     control: &ExchangeControl<'_>,
@@ -225,7 +225,7 @@ mod tests {
             arguments: vec!["-c".into(), script.into()],
             env_vars: vec![("PATH".into(), "/usr/bin:/bin".into())],
         };
-        exchange(
+        run_exchange(
             &executable,
             input,
             &ExchangeControl { on_log: &|_| {}, must_stop_waiting: &|| false, timeout },
@@ -233,25 +233,25 @@ mod tests {
         .unwrap()
     }
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
     fn output_streams_and_exit_status_are_separate() {
-        let run_result = run("cat; echo log >&2; exit 3", b"in", LONG);
+        let run_result = run("cat; echo log >&2; exit 3", b"in", LONG_TIMEOUT);
         assert_eq!((run_result.stdout.as_slice(), run_result.stderr.as_slice()), (&b"in"[..], &b"log\n"[..]));
         assert_eq!((run_result.end, run_result.is_held_open), (ProcessEnd::Exited(3), false));
-        assert_eq!(run("kill -9 $$", b"", LONG).end, ProcessEnd::Signalled(9));
+        assert_eq!(run("kill -9 $$", b"", LONG_TIMEOUT).end, ProcessEnd::Signalled(9));
     }
 
     #[test]
     fn process_may_ignore_its_input() {
-        let run_result = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG);
+        let run_result = run("exec <&-; echo x", &vec![b' '; 1 << 20], LONG_TIMEOUT);
         assert_eq!(run_result.stdout, b"x\n");
     }
 
     #[test]
     fn child_that_keeps_stdout_open_is_reported() {
-        let run_result = run("sleep 3 & echo x", b"", LONG);
+        let run_result = run("sleep 3 & echo x", b"", LONG_TIMEOUT);
         assert!(run_result.is_held_open && run_result.duration < Duration::from_secs(1));
         assert_eq!(run_result.stdout, b"x\n");
     }

@@ -84,7 +84,7 @@ impl TranscriptPlayer {
         match self.processes.iter_mut().filter(fits).min_by_key(|process| process.play_count) {
             Some(process) => {
                 process.play_count += 1;
-                process.entry.exchange(input)
+                process.entry.replayed_exchange(input)
             }
             None => self.unknown_request(input, request.as_ref()),
         }
@@ -265,7 +265,7 @@ mod tests {
     use crate::conformance::transcript::Recorder;
     use base::redact::Redactor;
 
-    const VM: &str = "vm-11111111-1111-4111-8111-111111111111";
+    const VM_CID: &str = "vm-11111111-1111-4111-8111-111111111111";
 
     fn record_transcript(directory: &Path, calls: &[(Value, Value)]) -> PathBuf {
         let path = directory.join("t.jsonl");
@@ -306,8 +306,11 @@ mod tests {
             directory.path(),
             &[
                 (request("create_stemcell", json!(["/tmp/a/image", {}]), "1"), json!("sc")),
-                (request("create_vm", json!([agent("2"), {"p": "x-hunter22"}]), "1"), json!([VM, {}])),
-                (request("set_vm_metadata", json!([VM, {"at": "2026-01-01T00:00:00Z"}]), "1"), json!(null)),
+                (request("create_vm", json!([agent("2"), {"p": "x-hunter22"}]), "1"), json!([VM_CID, {}])),
+                (
+                    request("set_vm_metadata", json!([VM_CID, {"at": "2026-01-01T00:00:00Z"}]), "1"),
+                    json!(null),
+                ),
             ],
         );
         let mut player = TranscriptPlayer::read(&path).unwrap();
@@ -315,13 +318,16 @@ mod tests {
             player.play(request(method, arguments, "2").to_string().as_bytes())
         };
         assert_eq!(result(&ask("create_stemcell", json!(["/elsewhere/image", {}]))), json!("sc"));
-        assert_eq!(result(&ask("create_vm", json!([agent("3"), {"p": "x-hunter22"}])))[0], json!(VM));
-        assert_eq!(result(&ask("set_vm_metadata", json!([VM, {"at": "2027-02-03T04:05:06Z"}]))), Value::Null);
-        let other = VM.replace('1', "4");
+        assert_eq!(result(&ask("create_vm", json!([agent("3"), {"p": "x-hunter22"}])))[0], json!(VM_CID));
+        assert_eq!(
+            result(&ask("set_vm_metadata", json!([VM_CID, {"at": "2027-02-03T04:05:06Z"}]))),
+            Value::Null
+        );
+        let other = VM_CID.replace('1', "4");
         for (method, arguments) in [
             ("set_vm_metadata", json!([other, {"at": "2027-02-03T04:05:06Z"}])),
             ("create_vm", json!([agent("3"), {"p": "y-hunter22"}])),
-            ("delete_vm", json!([VM])),
+            ("delete_vm", json!([VM_CID])),
         ] {
             let answer = ask(method, arguments);
             assert!(String::from_utf8_lossy(&answer.stdout).contains("has no answer to this"));

@@ -135,7 +135,7 @@ impl Entry {
     }
 
     /// Returns the recorded process as the answer to `input`.
-    pub(super) fn exchange(&self, input: &[u8]) -> Exchange {
+    pub(super) fn replayed_exchange(&self, input: &[u8]) -> Exchange {
         Exchange {
             input: input.to_vec(),
             stdout: self.answer(),
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn exchange(input: &[u8], stdout: &[u8]) -> Exchange {
+    fn new_exchange(input: &[u8], stdout: &[u8]) -> Exchange {
         Exchange {
             input: input.to_vec(),
             stdout: stdout.to_vec(),
@@ -293,7 +293,7 @@ mod tests {
         let recorder = Recorder::create(&path, &redactor).unwrap();
         recorder.begin(&json!({"a": "s3cret"})).unwrap();
         let request = br#"{"method": "has_vm", "arguments": ["s3cret"]}"#;
-        let exchanges = [exchange(request, b"{\"result\": true}\n"), exchange(b"\xff", b"\xfe\n")];
+        let exchanges = [new_exchange(request, b"{\"result\": true}\n"), new_exchange(b"\xff", b"\xfe\n")];
         for exchange in &exchanges {
             recorder.record(exchange);
         }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(transcript.settings, json!({"a": "<redacted>"}));
         let [first, second] = transcript.entries.as_slice() else { panic!() };
         assert_eq!(first.request.as_ref().unwrap()["arguments"], json!(["<redacted>"]));
-        let replay = first.exchange(request);
+        let replay = first.replayed_exchange(request);
         assert_eq!((replay.stdout, replay.end), (exchanges[0].stdout.clone(), ProcessEnd::Exited(3)));
         assert_eq!((second.input(), second.answer()), (b"\xff".to_vec(), b"\xfe\n".to_vec()));
     }
@@ -315,7 +315,7 @@ mod tests {
         let recorder = Recorder::create(Path::new("/dev/full"), &Redactor::default()).unwrap();
         assert_ne!(std::fs::metadata("/dev/full").unwrap().permissions().mode() & 0o777, 0o600);
         assert!(recorder.begin(&json!({})).is_err());
-        recorder.record(&exchange(b"", b""));
+        recorder.record(&new_exchange(b"", b""));
         assert!(recorder.take_error().is_some() && recorder.take_error().is_none());
     }
 

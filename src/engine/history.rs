@@ -66,7 +66,7 @@ pub struct RunRecord {
 impl RunRecord {
     /// Returns true if the run began to change the VM, its jobs or its resources. A run of an older version
     /// counts as one if it had something to do.
-    pub fn has_begun(&self) -> bool {
+    pub fn has_begun_changes(&self) -> bool {
         let planned_step_count = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
         self.begun_change_count.unwrap_or_else(planned_step_count) > 0
     }
@@ -236,7 +236,8 @@ pub fn list(directory: &Path, state: Option<&Path>) -> Result<Vec<RecordedRun>> 
 /// state, newest first.
 pub fn has_failed_deploy(runs: &[RecordedRun]) -> bool {
     let deploys = |recorded_run: &&RecordedRun| {
-        recorded_run.record.has_begun() && ["create-env", "recreate"].contains(&&*recorded_run.record.command)
+        recorded_run.record.has_begun_changes()
+            && ["create-env", "recreate"].contains(&&*recorded_run.record.command)
     };
     runs.iter().find(deploys).is_some_and(|recorded_run| {
         matches!(recorded_run.outcome, RunOutcome::Failed | RunOutcome::Killed | RunOutcome::Interrupted)
@@ -357,7 +358,7 @@ mod tests {
         };
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![step] };
         run.record_plan(plan.clone()).unwrap();
-        assert!(!run.record.has_begun());
+        assert!(!run.record.has_begun_changes());
         run.record_step().unwrap();
         assert_eq!(outcomes(), [RunOutcome::Running], "it lets go of its record");
         let stages = vec![RecordedStage {
@@ -372,7 +373,7 @@ mod tests {
         let runs = list(&directory, Some(state)).unwrap();
         assert_eq!(runs[0].outcome, RunOutcome::Succeeded);
         assert_eq!(runs[0].record.plan, Some(plan));
-        assert_eq!((runs[0].record.begun_change_count, runs[0].record.has_begun()), (Some(1), true));
+        assert_eq!((runs[0].record.begun_change_count, runs[0].record.has_begun_changes()), (Some(1), true));
         let end = runs[0].record.end.clone().unwrap();
         assert_eq!((end.elapsed_ms, end.summary.as_str(), end.stages), (1500, "Deployed", stages));
 
@@ -435,7 +436,7 @@ mod tests {
             record.as_object_mut().unwrap().remove("begun_steps");
             let mut record: RunRecord = serde_json::from_value(record).unwrap();
             record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
-            assert_eq!((record.begun_change_count, record.has_begun()), (None, has_begun));
+            assert_eq!((record.begun_change_count, record.has_begun_changes()), (None, has_begun));
         }
     }
 

@@ -340,7 +340,7 @@ mod tests {
         let driver = ruby.process.lock().child.id();
         let source = "<% begin; loop {}; rescue Exception; retry; end %>";
         let (error, start, template) = std::thread::scope(|scope| {
-            let rendering = scope.spawn(|| ruby.render("a.erb", source, &context()).unwrap_err());
+            let render_thread = scope.spawn(|| ruby.render("a.erb", source, &context()).unwrap_err());
             let template = loop {
                 match children(driver).pop() {
                     Some(pid) => break pid,
@@ -349,7 +349,7 @@ mod tests {
             };
             is_interrupted.store(true, Ordering::SeqCst);
             let start = Instant::now();
-            (rendering.join().unwrap(), start, template)
+            (render_thread.join().unwrap(), start, template)
         });
         assert_eq!(error, RenderError::Interrupted { template: "a.erb".into(), signal: 15 });
         let error = ruby.render("b.erb", "<%= 1 %>", &context()).unwrap_err();

@@ -115,7 +115,7 @@ impl LoadedManifest {
         let config = self.cloud_config.as_ref();
         let mut deployment = Deployment::parse(&self.root, config, cpis.as_deref(), &self.redactor)
             .map_err(|error| self.with_variables(error))?;
-        self.complete(&mut deployment.cloud_provider);
+        self.complete_provider(&mut deployment.cloud_provider);
         Ok(deployment)
     }
 
@@ -123,13 +123,13 @@ impl LoadedManifest {
     pub fn provider(&self) -> Result<CloudProvider> {
         let mut provider = Deployment::parse_cloud_provider(&self.root, &self.redactor)
             .map_err(|error| self.with_variables(error))?;
-        self.complete(&mut provider);
+        self.complete_provider(&mut provider);
         Ok(provider)
     }
 
     /// Adds to `cloud_provider` what its text does not have: the replaced credentials, and the variable of
     /// its certificate.
-    fn complete(&self, provider: &mut CloudProvider) {
+    fn complete_provider(&self, provider: &mut CloudProvider) {
         let previous_agent = |PreviousMbus { mbus, ca, certificate }: PreviousMbus| PreviousAgent {
             mbus: Secret::new(mbus, &self.redactor),
             ca,
@@ -502,7 +502,7 @@ impl PartialInputs {
             self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.sources.previous());
         let known_inputs = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
-            variables: variables.chain(previous.map(|list| (previous::KEY, list))).collect(),
+            variables: variables.chain(previous.map(|list| (previous::PREVIOUS_KEY, list))).collect(),
             outputs: self.sources.outputs(),
             password_variables: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
@@ -677,12 +677,12 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
 
 /// Returns the hint about a key that is probably a misspelt `variables`.
 fn hint_for_misspelt_variables(root: &Node) -> Option<String> {
-    const KEY: &str = "variables";
-    let map = root.as_map().filter(|_| root.get(KEY).is_none())?;
-    let is_near = |key: &&Node| key.as_str().is_some_and(|name| nearest(name, [KEY]).is_some());
+    const VARIABLES_KEY: &str = "variables";
+    let map = root.as_map().filter(|_| root.get(VARIABLES_KEY).is_none())?;
+    let is_near = |key: &&Node| key.as_str().is_some_and(|name| nearest(name, [VARIABLES_KEY]).is_some());
     let key = map.iter().map(|(key, _)| key).find(is_near)?;
     let name = key.as_str().unwrap_or_default();
-    Some(format!("write `{KEY}` in place of the key '{name}' ({})", key.position.describe()))
+    Some(format!("write `{VARIABLES_KEY}` in place of the key '{name}' ({})", key.position.describe()))
 }
 
 /// Parts of the names of variables whose values do not belong on the command line: certificates, keys and

@@ -96,10 +96,10 @@ fn connect(host: &str, port: u16, start: Instant, timeout: Duration) -> io::Resu
     let addresses: Vec<_> = (host, port).to_socket_addrs().map_err(unresolved_host_error)?.collect();
     let mut last_error =
         unresolved_host_error(io::Error::new(io::ErrorKind::NotFound, "the host has no address"));
-    let mut remaining_addresses = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    let mut remaining_address_count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        let address_timeout = timeout.saturating_sub(start.elapsed()) / remaining_addresses;
-        remaining_addresses -= 1;
+        let address_timeout = timeout.saturating_sub(start.elapsed()) / remaining_address_count;
+        remaining_address_count -= 1;
         // `connect_timeout` rejects a timeout of zero.
         match TcpStream::connect_timeout(&address, address_timeout.max(Duration::from_millis(1))) {
             Ok(stream) => {

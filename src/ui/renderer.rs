@@ -8,7 +8,7 @@ use super::plain::Plain;
 use super::progress::Progress;
 use super::text::OutputStreams;
 use base::events::ReportedStep;
-use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep, StepWords};
+use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep, StepText};
 use base::redact::Redactor;
 
 /// The format of the output.
@@ -127,12 +127,12 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
             };
             Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
-        Event::StepStarted { number, count, step, description, words, reason } => Event::StepStarted {
+        Event::StepStarted { number, count, step, description, text, reason } => Event::StepStarted {
             number: *number,
             count: *count,
             step,
             description: redact(description),
-            words: redact_words(words, &redact),
+            text: redact_step_text(text, &redact),
             reason: redact(reason),
         },
         Event::PlanShown { lines } => Event::PlanShown { lines: redact_all(lines) },
@@ -166,9 +166,9 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
     }
 }
 
-fn redact_words(words: &StepWords, redact: &dyn Fn(&String) -> String) -> StepWords {
-    let StepWords { imperative, past_tense, negation } = words;
-    StepWords { imperative: redact(imperative), past_tense: redact(past_tense), negation: redact(negation) }
+fn redact_step_text(text: &StepText, redact: &dyn Fn(&String) -> String) -> StepText {
+    let StepText { imperative, past_tense, negation } = text;
+    StepText { imperative: redact(imperative), past_tense: redact(past_tense), negation: redact(negation) }
 }
 
 /// Redacts the texts of a report. The path of the state comes from the command line and is not redacted.
@@ -176,7 +176,7 @@ fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunR
     let RunReport { steps, unstarted_step_count, stages, state } = report;
     let step = |step: &StartedStep| StartedStep {
         description: redact(&step.description),
-        words: redact_words(&step.words, redact),
+        text: redact_step_text(&step.text, redact),
         reason: redact(&step.reason),
         is_done: step.is_done,
         has_failed_later: step.has_failed_later,
@@ -227,7 +227,7 @@ mod tests {
                 count: 1,
                 step: "create_vm",
                 description: secret(),
-                words: StepWords { imperative: secret(), past_tense: secret(), negation: secret() },
+                text: StepText { imperative: secret(), past_tense: secret(), negation: secret() },
                 reason: secret(),
             },
             Event::PlanShown { lines: vec![secret()] },
@@ -246,7 +246,7 @@ mod tests {
                 report: Some(Box::new(RunReport {
                     steps: vec![StartedStep {
                         description: secret(),
-                        words: StepWords { imperative: secret(), past_tense: secret(), negation: secret() },
+                        text: StepText { imperative: secret(), past_tense: secret(), negation: secret() },
                         reason: secret(),
                         is_done: true,
                         has_failed_later: false,

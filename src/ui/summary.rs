@@ -70,9 +70,9 @@ fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item 
 /// Describes a step, in the past tense if it is done or was skipped.
 fn step_text(step: &StartedStep) -> String {
     match &step.skip_reason {
-        Some(reason) => format!("{}: {reason}", step.words.negation),
-        None if step.is_done => step.words.past_tense.clone(),
-        None => step.words.imperative.clone(),
+        Some(reason) => format!("{}: {reason}", step.text.negation),
+        None if step.is_done => step.text.past_tense.clone(),
+        None => step.text.imperative.clone(),
     }
 }
 
@@ -123,13 +123,13 @@ fn line(stage: &FinishedStage, failure_label: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::events::StepWords;
+    use base::events::StepText;
 
     #[test]
     fn failed_run_lists_its_steps() {
         let step = |attempt: &str, past: &str, reason: &str, is_done| StartedStep {
             description: String::new(),
-            words: StepWords {
+            text: StepText {
                 imperative: attempt.into(),
                 past_tense: past.into(),
                 negation: format!("Did not {}{}", attempt[..1].to_lowercase(), &attempt[1..]),

@@ -140,7 +140,7 @@ const DEVIATIONS: [(&str, &str); 7] = [
     ("exit-status", "not_promised"),
 ];
 
-const PLANTED: [Planted; 22] = [
+const PLANTED_BUGS: [Planted; 22] = [
     (
         "boolean-as-string",
         &["contract v2: has_vm"],
@@ -188,7 +188,7 @@ fn every_planted_bug_is_found() {
     let is_tried = |(index, planted): &(usize, Planted)| {
         is_long_form() || index % 4 == 1 || DEVIATIONS.iter().any(|(bug, _)| *bug == planted.0)
     };
-    let planted_bugs: Vec<_> = PLANTED.into_iter().enumerate().filter(is_tried).collect();
+    let planted_bugs: Vec<_> = PLANTED_BUGS.into_iter().enumerate().filter(is_tried).collect();
     let next = std::sync::atomic::AtomicUsize::new(0);
     let _wait = name_wait("the last planted bug is found");
     std::thread::scope(|scope| {

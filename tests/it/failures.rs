@@ -31,21 +31,21 @@ enum Failure {
     Garbage,
     Nothing,
     /// This failure and the following ones occur after the work is done.
-    DoneError,
-    DoneGarbage,
-    DoneNothing,
-    DoneWrongType,
+    ErrorAfterEffect,
+    GarbageAfterEffect,
+    NothingAfterEffect,
+    WrongTypeAfterEffect,
 }
 
 const FAILURES: [Failure; 10] = [
     Failure::Error,
-    Failure::DoneError,
-    Failure::DoneGarbage,
+    Failure::ErrorAfterEffect,
+    Failure::GarbageAfterEffect,
     Failure::Hang,
-    Failure::DoneNothing,
+    Failure::NothingAfterEffect,
     Failure::RetryOnce,
     Failure::Garbage,
-    Failure::DoneWrongType,
+    Failure::WrongTypeAfterEffect,
     Failure::Nothing,
     Failure::RetryForever,
 ];
@@ -70,10 +70,10 @@ impl Failure {
             Failure::RetryForever => (usize::MAX, fail(true)),
             Failure::Garbage => (call.nth, Reaction::Instead(print("{\"result\": [\"x"))),
             Failure::Nothing => (call.nth, Reaction::Instead("true".to_owned())),
-            Failure::DoneError => (call.nth, Reaction::After(print(ERROR))),
-            Failure::DoneGarbage => (call.nth, Reaction::After(print("{\"result\": "))),
-            Failure::DoneNothing => (call.nth, Reaction::After("true".to_owned())),
-            Failure::DoneWrongType => {
+            Failure::ErrorAfterEffect => (call.nth, Reaction::After(print(ERROR))),
+            Failure::GarbageAfterEffect => (call.nth, Reaction::After(print("{\"result\": "))),
+            Failure::NothingAfterEffect => (call.nth, Reaction::After("true".to_owned())),
+            Failure::WrongTypeAfterEffect => {
                 (call.nth, Reaction::After(print("{\"result\": [[7]], \"error\": null}")))
             }
         };
@@ -83,7 +83,7 @@ impl Failure {
     /// Returns true if the work may be done without a usable answer.
     fn leaves_no_answer(self) -> bool {
         use Failure::*;
-        matches!(self, Garbage | Nothing | DoneGarbage | DoneNothing | DoneWrongType)
+        matches!(self, Garbage | Nothing | GarbageAfterEffect | NothingAfterEffect | WrongTypeAfterEffect)
     }
 }
 
@@ -245,7 +245,7 @@ impl FailureLife {
             }
             self.delete_unknown();
             run = self.run(stage, &["--forget-open-calls"]);
-        } else if point.method == "create_vm" && failure == Failure::DoneError {
+        } else if point.method == "create_vm" && failure == Failure::ErrorAfterEffect {
             // The agent of the untracked VM answers after some time.
             if run.code == 1 {
                 let agent_id = self.requests(point)[0]["arguments"][0].as_str().unwrap().to_owned();

@@ -88,8 +88,8 @@ impl FetchEnvironment {
 
 #[test]
 fn artifacts_are_downloaded_in_parallel_and_cached() {
-    let fetching = FetchEnvironment::new();
-    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+    let environment = FetchEnvironment::new();
+    let (release, stemcell) = (environment.release.clone(), environment.stemcell.clone());
     // The server answers only after both files were requested.
     let request_count = AtomicUsize::new(0);
     let server = Server::start(move |request, _| {
@@ -97,9 +97,9 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
         wait_until("both are asked for", || request_count.load(Ordering::SeqCst) > 1);
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
     });
-    let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
-    fetching.write_manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
-    let run = fetching.run_and_fetch_all(fetching.command(&["--json"]));
+    let digests = (sha256(&environment.release), sha1(&environment.stemcell));
+    environment.write_manifest_of(&server.url("/x.tgz"), &digests.0, &server.url("/s.tgz"), &digests.1);
+    let run = environment.run_and_fetch_all(environment.command(&["--json"]));
     let stage_starts: Vec<Value> =
         run.json().into_iter().filter(|event| event["event"] == "stage_started").collect();
     let parent = |name: &str| {
@@ -109,24 +109,24 @@ fn artifacts_are_downloaded_in_parallel_and_cached() {
     assert!(parent("Downloading the stemcell").is_some(), "{stage_starts:?}");
     assert_eq!(server.requests().len(), 2);
 
-    let second_run = fetching.run_and_fetch_all(fetching.command(&[]));
+    let second_run = environment.run_and_fetch_all(environment.command(&[]));
     assert!(!second_run.stdout.contains("Downloading"), "{}", second_run.stdout);
     assert_eq!(server.requests().len(), 2);
     // The operator chose the directory of the cache.
-    fetching.run_and_fetch_all(fetching.command(&["--cache-dir", "elsewhere"]));
+    environment.run_and_fetch_all(environment.command(&["--cache-dir", "elsewhere"]));
     assert_eq!(server.requests().len(), 4);
-    assert!(fetching.world.exists("elsewhere/downloads"));
+    assert!(environment.world.exists("elsewhere/downloads"));
 }
 
 #[test]
 fn stemcell_is_unpacked_while_it_is_downloaded() {
-    let fetching = FetchEnvironment::new();
-    let release = format!("file://{}", fetching.world.write("x.tgz", &fetching.release).display());
-    let release_sha1 = sha1(&fetching.release);
-    let server = Server::for_file(&fetching.stemcell);
+    let environment = FetchEnvironment::new();
+    let release = format!("file://{}", environment.world.write("x.tgz", &environment.release).display());
+    let release_sha1 = sha1(&environment.release);
+    let server = Server::for_file(&environment.stemcell);
     let url = server.url("/s.tgz");
-    fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(&fetching.stemcell));
-    let events = fetching.run_and_fetch_all(fetching.command(&["--json"])).json();
+    environment.write_manifest_of(&release, &release_sha1, &url, &sha1(&environment.stemcell));
+    let events = environment.run_and_fetch_all(environment.command(&["--json"])).json();
     let start_index = |name: &str| {
         let is_start = |event: &Value| event["event"] == "stage_started" && event["name"] == name;
         events.iter().position(is_start).unwrap_or_else(|| panic!("no stage '{name}'"))
@@ -136,16 +136,16 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
         let is_end = |event: &Value| event["event"] == "stage_finished" && event["id"] == *id;
         events.iter().position(is_end).unwrap()
     };
-    let unpacking = start_index("Unpacking the stemcell");
-    assert!(unpacking < end_index(start_index("Downloading the stemcell")), "{events:?}");
-    assert_eq!(events[end_index(unpacking)]["outcome"], "done", "{events:?}");
+    let unpacking_start = start_index("Unpacking the stemcell");
+    assert!(unpacking_start < end_index(start_index("Downloading the stemcell")), "{events:?}");
+    assert_eq!(events[end_index(unpacking_start)]["outcome"], "done", "{events:?}");
 
     // Nothing of a stemcell with a wrong digest stays.
-    fetching.write_manifest_of(&release, &release_sha1, &url, &sha1(b"other"));
-    let command = fetching.command(&["--keep-scratch", "--cache-dir", "elsewhere"]);
-    let run = fetching.world.finish(command).exits_with(3);
+    environment.write_manifest_of(&release, &release_sha1, &url, &sha1(b"other"));
+    let command = environment.command(&["--keep-scratch", "--cache-dir", "elsewhere"]);
+    let run = environment.world.finish(command).exits_with(3);
     assert!(run.stderr.contains(&sha1(b"other")), "{}", run.stderr);
-    let scratch = fetching.world.root().join("tmp");
+    let scratch = environment.world.root().join("tmp");
     let files = walkdir::WalkDir::new(&scratch).into_iter().flatten();
     let files: Vec<_> = files.filter(|entry| entry.file_type().is_file()).collect();
     assert!(scratch.exists() && files.iter().all(|file| file.file_name() != "image"), "{files:?}");
@@ -153,43 +153,45 @@ fn stemcell_is_unpacked_while_it_is_downloaded() {
 
 #[test]
 fn http_errors_and_digest_errors_differ() {
-    let fetching = FetchEnvironment::new();
+    let environment = FetchEnvironment::new();
     let server = Server::start(|_, _| answer("404 Not Found", &[], b"<html>"));
-    fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
+    environment.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    let run = environment.world.finish(environment.command(&[])).exits_with(1);
     assert!(
         run.stderr.contains("404 Not Found") && run.stderr.contains("release 'x' cannot be used"),
         "{}",
         run.stderr
     );
 
-    let server = Server::for_file(&fetching.release);
-    fetching.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
+    let server = Server::for_file(&environment.release);
+    environment.write_manifest(&server.url("/x.tgz"), &sha1(b"x"));
+    let run = environment.world.finish(environment.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
-    assert!(run.stderr.contains(&sha1(&fetching.release)), "{}", run.stderr);
+    assert!(run.stderr.contains(&sha1(&environment.release)), "{}", run.stderr);
 
     // A local file must match its digest as well.
-    let path = fetching.world.write("x.tgz", &fetching.release);
-    fetching.write_manifest(&format!("file://{}", path.display()), &sha1(b"x"));
-    let run = fetching.world.finish(fetching.command(&[])).exits_with(3);
+    let path = environment.world.write("x.tgz", &environment.release);
+    environment.write_manifest(&format!("file://{}", path.display()), &sha1(b"x"));
+    let run = environment.world.finish(environment.command(&[])).exits_with(3);
     assert!(run.stderr.contains("expected 11f6ad8ec52a2984abaafd7c3b516503785c2072"), "{}", run.stderr);
-    assert!(!fetching.world.exists("e-state.json"), "nothing was deployed");
+    assert!(!environment.world.exists("e-state.json"), "nothing was deployed");
 }
 
 #[test]
 fn credentials_are_never_shown() {
-    let fetching = FetchEnvironment::new();
+    let environment = FetchEnvironment::new();
     for status in ["403 Forbidden", "200 OK"] {
         let server = Server::start(move |_, _| answer(status, &[], b"no tarball"));
         let url = format!("http://user:pa%73sword@localhost:{}/x.tgz?sig=t0ken", server.port());
-        fetching.write_manifest(&url, "sha1:zz");
-        let unreadable =
-            fetching.world.finish(fetching.command(&["--verbose", "--verbose", "--verbose"])).exits_with(3);
-        fetching.write_manifest(&url, &sha1(b"x"));
-        let mut command = fetching.command(&["--verbose", "--verbose", "--verbose"]);
+        environment.write_manifest(&url, "sha1:zz");
+        let unreadable = environment
+            .world
+            .finish(environment.command(&["--verbose", "--verbose", "--verbose"]))
+            .exits_with(3);
+        environment.write_manifest(&url, &sha1(b"x"));
+        let mut command = environment.command(&["--verbose", "--verbose", "--verbose"]);
         command.env("HTTP_PROXY", "http://me:pr0xypass@nowhere.invalid:1");
-        let run = fetching.world.finish(command);
+        let run = environment.world.finish(command);
         assert_eq!(server.requests().len(), 1);
         for output in [run.stdout, run.stderr, unreadable.stdout, unreadable.stderr] {
             for secret in ["password", "pa%73sword", "t0ken", "pr0xypass", "dXNlcjpwYXNzd29yZA"] {
@@ -203,14 +205,14 @@ fn credentials_are_never_shown() {
 fn killed_download_is_resumed() {
     let mut release = ReleaseTarball::new("x", "1").job(JobTarball::new("there"));
     release = release.job(JobTarball::new("big").template("t", "t", &"line\n".repeat(2_000_000)));
-    let fetching = FetchEnvironment::with_release(&release);
-    let content = fetching.release.clone();
+    let environment = FetchEnvironment::with_release(&release);
+    let content = environment.release.clone();
     let half = content.len() / 2;
     // The first answer stops half way and does not end.
     let (server, wedge) = start_slow_server(content, half);
-    fetching.write_manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&fetching.release));
-    let mut child = fetching.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let partial_directory = fetching.world.home().join(".cache/monopile/partial");
+    environment.write_manifest(&format!("http://localhost:{}/x.tgz", server), &sha1(&environment.release));
+    let mut child = environment.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let partial_directory = environment.world.home().join(".cache/monopile/partial");
     let fetched_bytes = || -> u64 {
         let files = std::fs::read_dir(&partial_directory).into_iter().flatten().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).max().unwrap_or(0)
@@ -218,7 +220,7 @@ fn killed_download_is_resumed() {
     wait_until("half of it has come", || fetched_bytes() == half as u64);
     child.kill().unwrap();
     child.end();
-    fetching.run_and_fetch_all(fetching.command(&[]));
+    environment.run_and_fetch_all(environment.command(&[]));
     let ranges = wedge.lock().unwrap().clone();
     assert_eq!(ranges, ["", &format!("bytes={half}-")]);
     assert_eq!(std::fs::read_dir(&partial_directory).unwrap().count(), 0);
@@ -267,17 +269,17 @@ fn start_slow_server(content: Vec<u8>, half: usize) -> (u16, std::sync::Arc<std:
 
 #[test]
 fn two_processes_download_a_file_once() {
-    let fetching = FetchEnvironment::new();
-    let release = fetching.release.clone();
+    let environment = FetchEnvironment::new();
+    let release = environment.release.clone();
     let server = Server::start(move |request, _| {
         std::thread::sleep(Duration::from_millis(700));
         part(request, &release, "\"1\"")
     });
-    fetching.write_manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
+    environment.write_manifest(&server.url("/x.tgz"), &sha1(&environment.release));
     std::thread::scope(|scope| {
         for state in ["a.json", "b.json", "c.json"] {
-            let fetching = &fetching;
-            scope.spawn(move || fetching.run_and_fetch_all(fetching.command(&["--state", state])));
+            let environment = &environment;
+            scope.spawn(move || environment.run_and_fetch_all(environment.command(&["--state", state])));
         }
     });
     assert_eq!(server.requests().len(), 1);
@@ -285,20 +287,20 @@ fn two_processes_download_a_file_once() {
 
 #[test]
 fn https_trusts_only_system_authorities() {
-    let fetching = FetchEnvironment::new();
-    let release = fetching.release.clone();
+    let environment = FetchEnvironment::new();
+    let release = environment.release.clone();
     let (server, certificate) = Server::start_tls(move |request, _| part(request, &release, "\"1\""));
-    fetching.write_manifest(&server.url("/x.tgz"), &sha1(&fetching.release));
-    let bundle = fetching.world.write("ca.pem", certificate);
+    environment.write_manifest(&server.url("/x.tgz"), &sha1(&environment.release));
+    let bundle = environment.world.write("ca.pem", certificate);
     let proxy = ForwardProxy::http();
-    let mut command = fetching.command(&[]);
+    let mut command = environment.command(&[]);
     // Requests to this machine's own addresses never use such a proxy.
     command.env("SSL_CERT_FILE", &bundle).env("HTTPS_PROXY", format!("http://localhost:{}", proxy.port()));
-    fetching.run_and_fetch_all(command);
+    environment.run_and_fetch_all(command);
     assert!(proxy.targets().is_empty(), "{:?}", proxy.targets());
     assert_eq!(server.requests().len(), 1);
     // A certificate is not accepted later either, so there is no retry.
-    let run = fetching.world.finish(fetching.command(&["--cache-dir", "other"])).exits_with(1);
+    let run = environment.world.finish(environment.command(&["--cache-dir", "other"])).exits_with(1);
     let expected = "the server is not trusted: its certificate is not signed by a certificate authority";
     assert!(run.stderr.contains(expected) && run.stderr.contains("SSL_CERT_FILE"), "{}", run.stderr);
     assert!(!run.stderr.contains("the download continues"), "{}", run.stderr);
@@ -306,37 +308,37 @@ fn https_trusts_only_system_authorities() {
 
 #[test]
 fn redirect_from_https_to_http_needs_a_digest() {
-    let fetching = FetchEnvironment::new();
-    let plain = Server::for_file(&fetching.stemcell);
+    let environment = FetchEnvironment::new();
+    let plain = Server::for_file(&environment.stemcell);
     let target = plain.url("/stemcell.tgz");
     let (server, certificate) =
         Server::start_tls(move |_, _| answer("302 Found", &[("Location", &target)], b""));
-    fetching.write_manifest("file:///none", &sha1(b""));
-    let bundle = fetching.world.write("ca.pem", certificate);
+    environment.write_manifest("file:///none", &sha1(b""));
+    let bundle = environment.world.write("ca.pem", certificate);
     let upload = |extra_args: &[&str]| {
         let url = server.url("/stemcell.tgz");
         // The wrong name ends the command before it calls the CPI.
         let words = ["upload-stemcell", "e.yml", &url, "--name", "other", "--version", "1"];
-        let mut command = fetching.world.monopile(words.iter().chain(extra_args));
+        let mut command = environment.world.monopile(words.iter().chain(extra_args));
         command.env("SSL_CERT_FILE", &bundle);
-        let run = fetching.world.finish(command);
+        let run = environment.world.finish(command);
         assert!(run.code > 0, "{run:?}");
         run.stderr
     };
     let stderr = upload(&[]);
     assert!(stderr.contains("which is not encrypted"), "{stderr}");
     assert!(plain.requests().is_empty());
-    let stderr = upload(&["--sha1", &sha256(&fetching.stemcell)]);
+    let stderr = upload(&["--sha1", &sha256(&environment.stemcell)]);
     assert!(!stderr.contains("not encrypted") && stderr.contains("other"), "{stderr}");
     assert_eq!(plain.requests().len(), 1);
 }
 
 #[test]
 fn proxy_variables_are_honoured() {
-    let fetching = FetchEnvironment::new();
-    let server = Server::for_file(&fetching.release);
+    let environment = FetchEnvironment::new();
+    let server = Server::for_file(&environment.release);
     let url = format!("http://releases.test:{}/x.tgz", server.port());
-    fetching.write_manifest(&url, &sha1(&fetching.release));
+    environment.write_manifest(&url, &sha1(&environment.release));
     let (http, socks) = (ForwardProxy::http(), ForwardProxy::socks5(None));
     for (index, (name, value)) in [
         ("http_proxy", format!("http://127.0.0.1:{}", http.port())),
@@ -345,9 +347,9 @@ fn proxy_variables_are_honoured() {
     .into_iter()
     .enumerate()
     {
-        let mut command = fetching.command(&["--cache-dir", &format!("cache-{index}")]);
+        let mut command = environment.command(&["--cache-dir", &format!("cache-{index}")]);
         command.env(name, value);
-        fetching.run_and_fetch_all(command);
+        environment.run_and_fetch_all(command);
     }
     assert_eq!(http.targets(), [format!("GET {url}")]);
     // The look for an agent goes through the SOCKS proxy as well.
@@ -356,16 +358,16 @@ fn proxy_variables_are_honoured() {
     };
     assert_eq!(downloads(), [format!("releases.test:{}", server.port())]);
     // With both settings, the HTTP proxy is reached through the SOCKS proxy.
-    let mut command = fetching.command(&["--cache-dir", "cache-both"]);
+    let mut command = environment.command(&["--cache-dir", "cache-both"]);
     command
         .env("HTTP_PROXY", format!("http://proxy.test:{}", http.port()))
         .env("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{}", socks.port()));
-    fetching.run_and_fetch_all(command);
+    environment.run_and_fetch_all(command);
     assert_eq!(downloads().last(), Some(&format!("proxy.test:{}", http.port())));
     assert_eq!(http.targets().len(), 2);
-    let mut command = fetching.command(&[]);
+    let mut command = environment.command(&[]);
     command.env("BOSH_ALL_PROXY", "gopher://x");
-    let run = fetching.world.finish(command).exits_with(3);
+    let run = environment.world.finish(command).exits_with(3);
     assert!(run.stderr.contains("BOSH_ALL_PROXY"), "{}", run.stderr);
 }
 
@@ -420,33 +422,33 @@ impl Drop for Sshd {
 
 #[test]
 fn downloads_go_through_a_jumpbox() {
-    let fetching = FetchEnvironment::new();
-    let sshd = Sshd::start(&fetching.world);
-    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+    let environment = FetchEnvironment::new();
+    let sshd = Sshd::start(&environment.world);
+    let (release, stemcell) = (environment.release.clone(), environment.stemcell.clone());
     let server = Server::start(move |request, _| {
         part(request, if request.path() == "/x" { &release } else { &stemcell }, "\"1\"")
     });
-    fetching.write_manifest_of(
+    environment.write_manifest_of(
         &server.url("/x"),
-        &sha1(&fetching.release),
+        &sha1(&environment.release),
         &server.url("/s"),
-        &sha1(&fetching.stemcell),
+        &sha1(&environment.stemcell),
     );
-    let proxy = |key: &str| sshd.proxy(&fetching.world, key);
-    let mut command = fetching.command(&[]);
+    let proxy = |key: &str| sshd.proxy(&environment.world, key);
+    let mut command = environment.command(&[]);
     command.env("BOSH_ALL_PROXY", proxy("client_key"));
-    fetching.run_and_fetch_all(command);
+    environment.run_and_fetch_all(command);
     assert_eq!(server.requests().len(), 2);
-    let log = fetching.world.read("sshd.log");
+    let log = environment.world.read("sshd.log");
     assert_eq!(
         log.matches("Accepted publickey").count(),
         2,
         "one session for downloads, one for the agent: {log}"
     );
 
-    let mut command = fetching.command(&["--cache-dir", "other"]);
+    let mut command = environment.command(&["--cache-dir", "other"]);
     command.env("BOSH_ALL_PROXY", proxy("host_key"));
-    let run = fetching.world.finish(command).exits_with(1);
+    let run = environment.world.finish(command).exits_with(1);
     assert!(run.stderr.contains("does not accept the private key"), "{}", run.stderr);
     assert_eq!(server.requests().len(), 2);
 }
@@ -601,7 +603,7 @@ fn system_authorities_are_loaded_only_for_downloads() {
 
 #[test]
 fn failed_download_stops_the_others() {
-    let fetching = FetchEnvironment::new();
+    let environment = FetchEnvironment::new();
     let server = Server::start(|_, _| {
         std::thread::sleep(Duration::from_millis(500));
         answer("404 Not Found", &[], b"")
@@ -609,16 +611,16 @@ fn failed_download_stops_the_others() {
     // No attempt gets past half of the content.
     let (port, _) = start_slow_server(vec![7; 100_000], 50_000);
     let stemcell = format!("http://localhost:{port}/s.tgz");
-    fetching.write_manifest_of(&server.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
+    environment.write_manifest_of(&server.url("/x.tgz"), &sha1(b"x"), &stemcell, &sha1(b"s"));
     let start = Instant::now();
-    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
+    let run = environment.world.finish(environment.command(&[])).exits_with(1);
     assert!(run.stderr.contains("404 Not Found"), "{}", run.stderr);
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 #[test]
 fn all_failed_downloads_are_reported() {
-    let fetching = FetchEnvironment::new();
+    let environment = FetchEnvironment::new();
     // The stemcell fails a little later than the release.
     let server = Server::start(|request, _| {
         let pause_ms = if request.path() == "/s.tgz" { 500 } else { 0 };
@@ -626,8 +628,8 @@ fn all_failed_downloads_are_reported() {
         answer("404 Not Found", &[], b"")
     });
     let (release, stemcell) = (server.url("/x.tgz"), server.url("/s.tgz"));
-    fetching.write_manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
-    let run = fetching.world.finish(fetching.command(&[])).exits_with(1);
+    environment.write_manifest_of(&release, &sha1(b"x"), &stemcell, &sha1(b"s"));
+    let run = environment.world.finish(environment.command(&[])).exits_with(1);
     for line in [
         "error: 2 artifacts cannot be used:\n".to_owned(),
         format!(": the stemcell: downloading '{stemcell}' failed: "),

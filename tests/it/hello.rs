@@ -18,7 +18,7 @@ fn create_update_delete_leaves_nothing_behind() {
 
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Succeeded"), "{}", run.stdout);
-    let (greeting, first) = hello.ask();
+    let (greeting, first) = hello.ask_greeting_and_counter();
     assert_eq!(first, 1);
     assert_ne!(greeting, "Ahoy");
     assert_eq!(hello.ask_counter(), 2);
@@ -53,13 +53,13 @@ fn create_update_delete_leaves_nothing_behind() {
     // A changed property reaches the running VM.
     hello.add_ops("greeting.yml", GREETING);
     hello.create(&[]).success();
-    assert_eq!(hello.ask(), ("Ahoy".to_owned(), 4));
+    assert_eq!(hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 4));
     assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
     assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
 
     // `--recreate` creates a new VM, and the counter is kept.
     hello.create(&["--recreate"]).success();
-    assert_eq!(hello.ask(), ("Ahoy".to_owned(), 5));
+    assert_eq!(hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 5));
     let requests = hello.take_requests();
     assert_eq!(
         Hello::methods(&requests),
@@ -102,7 +102,7 @@ fn ten_changes_in_a_row_keep_the_vm_and_the_counter() {
     for round in 1..=10 {
         hello.world.write("greeting.yml", GREETING.replace("Ahoy", &format!("Round {round}")));
         hello.create(&[]).success();
-        assert_eq!(hello.ask(), (format!("Round {round}"), round + 1));
+        assert_eq!(hello.ask_greeting_and_counter(), (format!("Round {round}"), round + 1));
         assert_eq!(hello.state()["current_vm_cid"], vm);
     }
     for command in ["restart", "stop-env", "start-env", "restart", "stop-env"] {

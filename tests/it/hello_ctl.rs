@@ -125,7 +125,7 @@ impl Job {
     fn assert_running(&self) -> i32 {
         let pid = self.pid().expect("there is no pid file");
         assert_eq!(self.processes(), [pid]);
-        self.hello.ask();
+        self.hello.ask_greeting_and_counter();
         pid
     }
 

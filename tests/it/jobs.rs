@@ -17,7 +17,7 @@ fn count(exchanges: &[Exchange], name: &str) -> usize {
 #[test]
 fn new_vm_reuses_compiled_packages() {
     let mut hello = Hello::new();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
 
     hello.create(&[]).success();
     let exchanges = proxy.take();
@@ -55,7 +55,7 @@ fn package_is_compiled_with_direct_dependencies_only() {
     hello.world.write(format!("{packages}/top/packaging"), "[ ! -e /var/vcap/packages/greeting ]\n");
     let spec = hello.world.read("hello/release/jobs/hello/spec");
     hello.world.write("hello/release/jobs/hello/spec", spec.replace("packages:\n", "packages:\n- top\n"));
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     let exchanges = proxy.take();
     let dependencies_of = |name: &str| {
@@ -75,7 +75,7 @@ fn package_is_compiled_with_direct_dependencies_only() {
 #[test]
 fn corrupt_or_changed_packages_are_recompiled() {
     let mut hello = Hello::new();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
 
@@ -91,7 +91,7 @@ fn corrupt_or_changed_packages_are_recompiled() {
     hello.world.write("hello/release/src/greeting/greeting.txt", "Good morning\n");
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
-    assert_eq!(hello.ask(), ("Good morning".to_owned(), 1));
+    assert_eq!(hello.ask_greeting_and_counter(), ("Good morning".to_owned(), 1));
 
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -108,7 +108,7 @@ fn equal_fingerprints_with_other_content_share_no_cache() {
     let path = release.write(&hello.world.path("release.tgz"));
     let url = format!("- {{type: replace, path: /releases/name=hello/url, value: {}}}\n", path.display());
     hello.add_ops("release.yml", &url);
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     assert_eq!(count(&proxy.take(), "compile_package"), 2);
     let greeting = release.packages.iter_mut().find(|package| package.name == "greeting").unwrap();

@@ -29,7 +29,7 @@ fn kill_vm(hello: &Hello) {
 #[test]
 fn jobs_are_stopped_and_started_without_the_cpi() {
     let mut hello = Hello::new();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();

@@ -565,7 +565,7 @@ proptest! {
     }
 }
 
-/// Returns an existing path that has only keys and indexes, which stay valid when the value changes.
+/// Returns an existing path that has only keys and indices, which stay valid when the value changes.
 fn concrete(document: &Node, path: &ops::Path) -> Option<ops::Path> {
     use ops::{Modifier, Token};
     let mut tokens: Vec<Token> = Vec::new();

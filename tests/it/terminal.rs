@@ -15,7 +15,7 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::tarballs::{PackageTarball, sha1};
 
 /// A log line of the CPI that is wider than its characters suggest, and longer than any terminal.
-const LOG: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
+const CPI_LINE: &str = "I, [2026-01-02T03:04:05 #7] INFO: 仮想マシンを作成しています RunInstances \
                    i-0123456789abcdef0 is 'pending', waiting for it to be 'running' since 12 attempts of 30";
 
 /// Masks the parts that differ from run to run, and keeps their number of columns. The terminal may have
@@ -57,7 +57,8 @@ fn environment_paused_in_create_vm() -> Hello {
     let hello = Hello::without_vars_store();
     let go = hello.world.path("go");
     let wait = format!(
-        "echo \"{LOG}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; rm -f {0}; cat",
+        "echo \"{CPI_LINE}\" >&2; until [ -e {0} ] || [ $SECONDS -gt 100 ]; do sleep 0.05; done; \
+         rm -f {0}; cat",
         go.display()
     );
     hello.set_script(Script::with_info(InfoAnswer::Local).first(

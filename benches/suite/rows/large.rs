@@ -54,10 +54,10 @@ fn measure(suite: &Suite) -> Findings {
         findings.find(name, scale).map(|(index, figure)| (index, figure.median)).unwrap()
     };
     let (index, logs) = median(&findings, LOGS, 16);
-    let printing = logs - median(&findings, LOGS_TO_FILE, 16).1;
+    let print_time = logs - median(&findings, LOGS_TO_FILE, 16).1;
     let inspect = median(&findings, INSPECT, 16);
     for (subject, (index, value), tar) in
-        [("logs without fetching them: ", (index, printing), TAR_LOGS), ("", inspect, TAR_RELEASE)]
+        [("logs without fetching them: ", (index, print_time), TAR_LOGS), ("", inspect, TAR_RELEASE)]
     {
         let ratio = value / median(&findings, tar, 16).1;
         let must = format!("{subject}at most {TIMES_OF_TAR} × {tar}");

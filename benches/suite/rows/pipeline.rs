@@ -222,13 +222,13 @@ fn deploy(model: &Model, artifacts: &Artifacts) -> Deployment {
     let creation_mark = hello.world.path("created");
     let cost = std::thread::scope(|scope| {
         // Until the VM has booted, its port is closed.
-        let booting = scope.spawn(|| {
+        let boot_thread = scope.spawn(|| {
             wait_until("the VM is created", || creation_mark.exists());
             std::thread::sleep(model.boot);
             AgentProxy::start(listen, agent, Arc::clone(&tls))
         });
         let cost = process::run(&mut hello.command("create-env", &[]));
-        let _agent = booting.join().unwrap();
+        let _agent = boot_thread.join().unwrap();
         hello.delete(&[]).success();
         cost
     });

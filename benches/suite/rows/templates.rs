@@ -137,8 +137,9 @@ fn corpus_pieces(corpus: &Path) -> Vec<String> {
             }
         }
     }
-    let lasting = ["def ", "class ", "module ", "return", "freeze", "spec.", "properties", "local_variables"];
-    pieces.retain(|piece: &String| !lasting.iter().any(|word| piece.contains(word)));
+    let lasting_words =
+        ["def ", "class ", "module ", "return", "freeze", "spec.", "properties", "local_variables"];
+    pieces.retain(|piece: &String| !lasting_words.iter().any(|word| piece.contains(word)));
     pieces
 }
 

@@ -135,7 +135,7 @@ impl Attributes {
     /// The bits of [`Attributes::mode`] with the type.
     const TYPE: u32 = 0o170_000;
     /// The type of a regular file.
-    const FILE: u32 = 0o100_000;
+    const REGULAR_FILE: u32 = 0o100_000;
     /// The type of a directory.
     const DIRECTORY: u32 = 0o040_000;
     /// The type of a symbolic link.
@@ -151,7 +151,7 @@ impl Attributes {
 
     /// Returns true for a regular file.
     pub fn is_file(&self) -> bool {
-        self.mode & Attributes::TYPE == Attributes::FILE
+        self.mode & Attributes::TYPE == Attributes::REGULAR_FILE
     }
 
     /// Returns true for a directory.

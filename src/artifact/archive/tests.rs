@@ -21,12 +21,12 @@ impl Scratch {
         Scratch { directory }
     }
 
-    fn dest(&self) -> PathBuf {
+    fn destination(&self) -> PathBuf {
         self.directory.path().join("work").join("out")
     }
 
     fn unpack_with(&self, archive: &[u8], options: &UnpackOptions<'_>) -> base::Result<UnpackedArchive> {
-        unpack_stream(archive, "the test archive", &self.dest(), None, options)
+        unpack_stream(archive, "the test archive", &self.destination(), None, options)
     }
 
     fn unpack(&self, archive: &[u8]) -> base::Result<UnpackedArchive> {
@@ -160,7 +160,7 @@ fn unpacks_ordinary_archives_unchanged() {
         let content = scratch
             .unpack_with(&archive, &UnpackOptions { algorithms: &algorithms, ..UnpackOptions::default() })
             .unwrap();
-        let out = scratch.dest();
+        let out = scratch.destination();
         assert_eq!(content.digest.to_string(), sha256(&archive));
         assert_eq!(content.file_digests[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
         assert_eq!(content.file_digests[Path::new("hard")], content.file_digests[Path::new("bin/ctl")]);
@@ -215,7 +215,7 @@ fn attributes_are_those_of_the_archive() {
     );
     assert!(content.attributes[Path::new("hard")].is_file());
     assert!(!content.attributes[Path::new("home/link")].is_file());
-    assert_eq!(mode(&scratch.dest().join("home/setuid")), 0o755, "nothing unpacked is setuid");
+    assert_eq!(mode(&scratch.destination().join("home/setuid")), 0o755, "nothing unpacked is setuid");
 
     let root = Tar::default().owned_raw((3, 4), EntryType::Directory, b"./", 0o700, b"", b"").file("a", "");
     let content = Scratch::new().unpack_with(&root.tgz(), &options).unwrap();
@@ -230,7 +230,7 @@ fn verbatim_links_are_written_but_not_followed() {
     let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
     let scratch = Scratch::new();
     scratch.unpack_with(&Tar::default().symlink("l", "/var/vcap/packages/x").tgz(), &options).unwrap();
-    assert_eq!(fs::read_link(scratch.dest().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
+    assert_eq!(fs::read_link(scratch.destination().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
 
     let scratch = Scratch::new();
     let out = scratch.directory.path().display().to_string();
@@ -252,7 +252,7 @@ fn checks_unselected_entries_without_writing_them() {
     let is_needed = |path: &Path| path == Path::new("a");
     let options = UnpackOptions { selector: Some(&is_needed), ..UnpackOptions::default() };
     scratch.unpack_with(&Tar::default().file("b/c", "x").file("./a", "y").tgz(), &options).unwrap();
-    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+    assert_eq!(tree_of(&scratch.destination()), ["a"]);
     let scratch = Scratch::new();
     scratch.unpack_with(&Tar::default().file("a", "y").file("../b", "x").tgz(), &options).unwrap_err();
     scratch.assert_untouched("only");
@@ -267,7 +267,7 @@ fn wrong_digest_leaves_no_files() {
         let error = unpack_stream(
             &archive[..],
             "the release 'x'",
-            &scratch.dest(),
+            &scratch.destination(),
             Some(&digest),
             &UnpackOptions::default(),
         )
@@ -279,7 +279,8 @@ fn wrong_digest_leaves_no_files() {
     for digest in [sha1(&archive), sha256(&archive)] {
         let digest: Digest = digest.parse().unwrap();
         let scratch = Scratch::new();
-        unpack_stream(&archive[..], "x", &scratch.dest(), Some(&digest), &UnpackOptions::default()).unwrap();
+        unpack_stream(&archive[..], "x", &scratch.destination(), Some(&digest), &UnpackOptions::default())
+            .unwrap();
     }
 }
 
@@ -289,8 +290,9 @@ fn damaged_archive_with_wrong_digest_reports_the_digest() {
     let expected: Digest = sha1(&archive).parse().unwrap();
     let truncated = &archive[..archive.len() - 20];
     let scratch = Scratch::new();
-    let error = unpack_stream(truncated, "it", &scratch.dest(), Some(&expected), &UnpackOptions::default())
-        .unwrap_err();
+    let error =
+        unpack_stream(truncated, "it", &scratch.destination(), Some(&expected), &UnpackOptions::default())
+            .unwrap_err();
     let chain = error.chain();
     assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(truncated)), "{chain:?}");
     assert!(chain[1].contains("truncated"), "{chain:?}");
@@ -301,14 +303,14 @@ fn damaged_archive_with_wrong_digest_reports_the_digest() {
 fn keeps_existing_destination_and_removes_stale_partial_one() {
     let archive = Tar::default().file("a", "x").tgz();
     let scratch = Scratch::new();
-    let partial_path = scratch.dest().with_file_name("out.partial");
+    let partial_path = scratch.destination().with_file_name("out.partial");
     fs::create_dir(&partial_path).unwrap();
     fs::write(partial_path.join("half"), "").unwrap();
     scratch.unpack(&archive).unwrap();
-    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+    assert_eq!(tree_of(&scratch.destination()), ["a"]);
     assert!(!partial_path.exists());
     assert_eq!(scratch.unpack(&archive).unwrap_err().kind(), ErrorKind::Failure);
-    assert_eq!(tree_of(&scratch.dest()), ["a"]);
+    assert_eq!(tree_of(&scratch.destination()), ["a"]);
 }
 
 #[test]
@@ -344,10 +346,10 @@ fn packing_is_deterministic() {
 
     let scratch = Scratch::new();
     scratch.unpack(&first).unwrap();
-    assert_eq!(tree_of(&scratch.dest()), ["a", "b", "link", "sub", "sub/c"]);
-    assert_eq!(mode(&scratch.dest().join("a")), 0o755);
-    assert_eq!(mode(&scratch.dest().join("b")), 0o644);
-    assert_eq!(fs::read_link(scratch.dest().join("link")).unwrap(), Path::new("sub/c"));
+    assert_eq!(tree_of(&scratch.destination()), ["a", "b", "link", "sub", "sub/c"]);
+    assert_eq!(mode(&scratch.destination().join("a")), 0o755);
+    assert_eq!(mode(&scratch.destination().join("b")), 0o644);
+    assert_eq!(fs::read_link(scratch.destination().join("link")).unwrap(), Path::new("sub/c"));
 }
 
 #[test]
@@ -374,10 +376,10 @@ fn packed_tree_is_unpacked_as_it_was() {
     let archive = scratch.directory.path().join("tree.tgz");
     let digest = pack_tree(&root, &archive).unwrap();
     assert_eq!(digest, Digest::from_file(&archive, &[Algorithm::Sha1, Algorithm::Sha256]).unwrap());
-    unpack_tree(fs::File::open(&archive).unwrap(), "the tree", &scratch.dest(), &digest).unwrap();
+    unpack_tree(fs::File::open(&archive).unwrap(), "the tree", &scratch.destination(), &digest).unwrap();
 
-    let out_path = |name: &str| scratch.dest().join(name);
-    assert_eq!(tree_of(&scratch.dest()), tree_of(&root));
+    let out_path = |name: &str| scratch.destination().join(name);
+    assert_eq!(tree_of(&scratch.destination()), tree_of(&root));
     for (name, expected) in
         [("read-only", 0o500), ("read-only/below", 0o555), ("read-only/below/file", 0o444), ("empty", 0o755)]
     {
@@ -387,7 +389,7 @@ fn packed_tree_is_unpacked_as_it_was() {
     assert_eq!(fs::metadata(out_path("program")).unwrap().modified().unwrap(), time);
     assert_eq!(fs::read_to_string(out_path("read-only/below/file")).unwrap(), "content");
     assert_eq!(fs::read_link(out_path("link")).unwrap(), Path::new("/var/vcap/packages/other"));
-    base::files::remove_tree(&scratch.dest()).unwrap();
+    base::files::remove_tree(&scratch.destination()).unwrap();
     base::files::remove_tree(&root).unwrap();
 }
 

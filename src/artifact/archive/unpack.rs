@@ -35,14 +35,15 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// Called with the bytes of the archive read so far and with its size, or 0 if the size is unknown.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
-/// Unpacks the archive `file` into the new directory `dest`, whose parent must exist.
+/// Unpacks the archive `file` into the new directory `destination`, whose parent must exist.
 ///
-/// `source_name` names the archive in errors ("the stemcell 'https://…'"). The tree is at `<dest>.partial`
-/// until everything is checked, the digest `expected` included, and is removed on failure.
+/// `source_name` names the archive in errors ("the stemcell 'https://…'"). The tree is at
+/// `<destination>.partial` until everything is checked, the digest `expected` included, and is removed on
+/// failure.
 pub fn unpack_file(
     file: &Path,
     source_name: &str,
-    dest: &Path,
+    destination: &Path,
     expected: Option<&Digest>,
     options: &UnpackOptions<'_>,
     progress: Progress<'_>,
@@ -60,27 +61,27 @@ pub fn unpack_file(
     let total = input.metadata().map_err(read_error)?.len();
     if total < MIN_THREAD_BYTES {
         let input = hashing_reader(input, expected);
-        return unpack_input(input, total, progress, source_name, dest, expected, options);
+        return unpack_input(input, total, progress, source_name, destination, expected, options);
     }
     std::thread::scope(|scope| {
         let read_ahead =
             ReadAhead::start(scope, input, Hasher::new(&algorithms(expected))).map_err(read_error)?;
-        unpack_input(read_ahead, total, progress, source_name, dest, expected, options)
+        unpack_input(read_ahead, total, progress, source_name, destination, expected, options)
     })
 }
 
-/// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `dest`, whose parent must
-/// exist. Unlike [`unpack_stream`], sets all modes, also those that keep the owner from writing.
-pub fn unpack_tree(stream: impl Read, source_name: &str, dest: &Path, expected: &Digest) -> Result<()> {
+/// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `destination`, whose parent
+/// must exist. Unlike [`unpack_stream`], sets all modes, also those that keep the owner from writing.
+pub fn unpack_tree(stream: impl Read, source_name: &str, destination: &Path, expected: &Digest) -> Result<()> {
     let options =
         UnpackOptions { links: Links::Verbatim, returns_attributes: true, ..UnpackOptions::default() };
-    let content = unpack_stream(stream, source_name, dest, Some(expected), &options)?;
+    let content = unpack_stream(stream, source_name, destination, Some(expected), &options)?;
     // The last paths come first: a directory that cannot be written or searched comes after its content.
     for (path, attributes) in content.attributes.iter().rev() {
         if path.as_os_str().is_empty() || !(attributes.is_file() || attributes.is_directory()) {
             continue;
         }
-        let path = dest.join(path);
+        let path = destination.join(path);
         set_mode(&path, attributes.mode & Attributes::ACCESS)
             .map_err(|error| Error::io(format!("setting the mode of '{}'", path.display()), error))?;
     }
@@ -91,12 +92,12 @@ pub fn unpack_tree(stream: impl Read, source_name: &str, dest: &Path, expected: 
 pub fn unpack_stream(
     stream: impl Read,
     source_name: &str,
-    dest: &Path,
+    destination: &Path,
     expected: Option<&Digest>,
     options: &UnpackOptions<'_>,
 ) -> Result<UnpackedArchive> {
     let input = hashing_reader(stream, expected);
-    unpack_input(input, 0, &mut |_, _| {}, source_name, dest, expected, options)
+    unpack_input(input, 0, &mut |_, _| {}, source_name, destination, expected, options)
 }
 
 /// Returns the algorithms for the archive file: SHA-256 and the strongest of `expected`.
@@ -129,18 +130,18 @@ impl<'scope, R: Read + Send + 'scope> HashedInput for ReadAhead<'scope, R> {
     }
 }
 
-/// Unpacks into a directory that is renamed to `dest` at the end, and checks the digest of the whole input. A
-/// wrong digest is reported before an error in the archive, which it probably causes.
+/// Unpacks into a directory that is renamed to `destination` at the end, and checks the digest of the whole
+/// input. A wrong digest is reported before an error in the archive, which it probably causes.
 fn unpack_input(
     mut input: impl HashedInput,
     total: u64,
     progress: Progress<'_>,
     source_name: &str,
-    dest: &Path,
+    destination: &Path,
     expected: Option<&Digest>,
     options: &UnpackOptions<'_>,
 ) -> Result<UnpackedArchive> {
-    let partial_tree = PartialTree::create(dest)?;
+    let partial_tree = PartialTree::create(destination)?;
     let outcome = {
         let packed_bytes = Rc::default();
         let inner = &mut input;
@@ -163,23 +164,23 @@ fn unpack_input(
     if let Some(expected) = expected {
         expected.check_with_hint(&digest, source_name)?;
     }
-    partial_tree.rename_to(dest)?;
+    partial_tree.rename_to(destination)?;
     Ok(UnpackedArchive { digest, file_digests, attributes, entries })
 }
 
-/// Unpacks entries that do not come from a tar stream into the new directory `dest`, by the same rules.
-/// `add_all` adds them to the tree.
+/// Unpacks entries that do not come from a tar stream into the new directory `destination`, by the same
+/// rules. `add_all` adds them to the tree.
 pub(crate) fn unpack_entries(
     source_name: &str,
-    dest: &Path,
+    destination: &Path,
     options: &UnpackOptions<'_>,
     add_all: impl FnOnce(&mut UnpackedTree<'_>) -> Result<(), ArchiveError>,
 ) -> Result<()> {
-    let partial_tree = PartialTree::create(dest)?;
+    let partial_tree = PartialTree::create(destination)?;
     let mut tree = UnpackedTree::new(&partial_tree.path, options);
     let result = add_all(&mut tree).and_then(|()| tree.set_modes());
     result.map_err(|error| error.into_error(source_name))?;
-    partial_tree.rename_to(dest)
+    partial_tree.rename_to(destination)
 }
 
 /// Converts an error of unpacking. If the archive is damaged and its digest is wrong, the wrong digest
@@ -283,14 +284,14 @@ struct PartialTree {
 }
 
 impl PartialTree {
-    fn create(dest: &Path) -> Result<Self> {
-        let mut name = dest.file_name().unwrap_or_default().to_owned();
+    fn create(destination: &Path) -> Result<Self> {
+        let mut name = destination.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
-        let path = dest.with_file_name(name);
-        if dest.symlink_metadata().is_ok() {
-            let dest = dest.display();
-            return Err(Error::failure(format!("cannot unpack into '{dest}': it already exists"))
-                .with_hint(format!("move it away: `mv '{dest}' '{dest}.old'`")));
+        let path = destination.with_file_name(name);
+        if destination.symlink_metadata().is_ok() {
+            let destination = destination.display();
+            return Err(Error::failure(format!("cannot unpack into '{destination}': it already exists"))
+                .with_hint(format!("move it away: `mv '{destination}' '{destination}.old'`")));
         }
         let create_error = |error| Error::io(format!("creating the directory '{}'", path.display()), error);
         // A killed run may have left it behind.
@@ -298,13 +299,14 @@ impl PartialTree {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(create_error(error)),
             _ => {}
         }
-        create_dir(&path).map_err(create_error)?;
+        create_partial_tree(&path).map_err(create_error)?;
         Ok(PartialTree { path, is_renamed: false })
     }
 
-    fn rename_to(mut self, dest: &Path) -> Result<()> {
-        fs::rename(&self.path, dest)
-            .map_err(|error| Error::io(format!("creating the directory '{}'", dest.display()), error))?;
+    fn rename_to(mut self, destination: &Path) -> Result<()> {
+        fs::rename(&self.path, destination).map_err(|error| {
+            Error::io(format!("creating the directory '{}'", destination.display()), error)
+        })?;
         self.is_renamed = true;
         Ok(())
     }
@@ -320,7 +322,7 @@ impl Drop for PartialTree {
     }
 }
 
-fn create_dir(path: &Path) -> io::Result<()> {
+fn create_partial_tree(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path)
@@ -474,7 +476,7 @@ impl<'a> UnpackedTree<'a> {
             self.hold_name(path.as_os_str().len())?;
             self.file_digests.insert(path.to_owned(), hasher.finish());
         }
-        self.keep_attributes(path, entry, Attributes::FILE | entry.mode & Attributes::PERMISSIONS)
+        self.keep_attributes(path, entry, Attributes::REGULAR_FILE | entry.mode & Attributes::PERMISSIONS)
     }
 
     fn extract_symlink(&mut self, path: &Path, entry: &Entry, is_selected: bool) -> Result<(), ArchiveError> {

@@ -84,18 +84,18 @@ fn other_format(head: &[u8]) -> Option<&'static str> {
     OTHER_FORMATS.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| *format)
 }
 
-/// Unpacks the root file system of the disk `image` into the new directory `dest`, whose parent must exist:
-/// the first ext4 file system that has `/bin` or `/usr/bin`. `source_name` names the image in errors, and
-/// `file` in the command of a hint. `progress` is called with the bytes read so far.
+/// Unpacks the root file system of the disk `image` into the new directory `destination`, whose parent must
+/// exist: the first ext4 file system that has `/bin` or `/usr/bin`. `source_name` names the image in errors,
+/// and `file` in the command of a hint. `progress` is called with the bytes read so far.
 pub fn unpack(
     image: impl Read + Seek,
     source_name: &str,
     file: &Path,
-    dest: &Path,
+    destination: &Path,
     options: &UnpackOptions<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    archive::unpack_entries(source_name, dest, options, |tree| {
+    archive::unpack_entries(source_name, destination, options, |tree| {
         unpack_root(image, file, options.limits, tree, progress)
     })
 }

@@ -112,11 +112,11 @@ mod tests {
     fn read_while(write: impl FnOnce(&mut File, &Arrival)) -> io::Result<Vec<u8>> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let arrival = Arrival::default();
-        let mut arriving = ArrivingFile::open(file.path(), &arrival).unwrap();
+        let mut arriving_file = ArrivingFile::open(file.path(), &arrival).unwrap();
         thread::scope(|scope| {
             let reader = scope.spawn(move || {
                 let mut content = Vec::new();
-                arriving.read_to_end(&mut content).map(|_| content)
+                arriving_file.read_to_end(&mut content).map(|_| content)
             });
             let guard = BreakOnDrop(&arrival);
             write(file.as_file_mut(), &arrival);

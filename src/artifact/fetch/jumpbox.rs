@@ -94,9 +94,9 @@ impl JumpboxSession {
         let (ours, theirs) = UnixStream::pair()?;
         theirs.set_nonblocking(true)?;
         self.runtime.block_on(async {
-            let opening =
+            let channel_request =
                 self.session.handle.channel_open_direct_tcpip(host, u32::from(port), "127.0.0.1", 0);
-            let channel = match wait_with_timeout(interrupt_check, opening).await? {
+            let channel = match wait_with_timeout(interrupt_check, channel_request).await? {
                 Some(Ok(channel)) => channel,
                 Some(Err(error)) => {
                     let text = format!("it could not connect to {host}:{port}: {}", ssh_problem(&error));

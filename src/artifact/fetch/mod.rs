@@ -213,12 +213,12 @@ impl<'c> Fetcher<'c> {
         let arrival = Arrival::default();
         thread::scope(|scope| {
             if let Some(read) = read {
-                let arriving = ArrivingFile::open(&body_path, &arrival)
+                let arriving_file = ArrivingFile::open(&body_path, &arrival)
                     .map_err(|error| Error::io(format!("opening '{}'", body_path.display()), error))?;
-                scope.spawn(move || read(arriving));
+                scope.spawn(move || read(arriving_file));
             }
             // The scope waits for the thread. Its reads fail once the arrival is broken.
-            let _ending = BreakOnDrop(&arrival);
+            let _break_guard = BreakOnDrop(&arrival);
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
             let download =
                 Download { agent, url, registry, expected, stage: &stage, interrupt_check, arrival };

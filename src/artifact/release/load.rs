@@ -114,14 +114,14 @@ impl Loader<'_> {
         self.check_dependencies(&packages, &[])?;
         self.check_dependencies(&compiled_packages, &packages)?;
 
-        let refs = manifest.jobs.unwrap_or_default();
-        check_unique(&refs, "job", self.source_name)?;
+        let entries = manifest.jobs.unwrap_or_default();
+        check_unique(&entries, "job", self.source_name)?;
         create_private_directory(&self.jobs_directory).map_err(|error| {
             Error::io(format!("creating the directory '{}'", self.jobs_directory.display()), error)
         })?;
-        let mut jobs = Vec::with_capacity(refs.len());
-        for reference in refs {
-            let job = self.load_job(reference)?;
+        let mut jobs = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let job = self.load_job(entry)?;
             for package in &job.packages {
                 if !packages.iter().chain(&compiled_packages).any(|candidate| candidate.name == *package) {
                     let names: Vec<&str> = packages.iter().map(|candidate| candidate.name.as_str()).collect();
@@ -161,14 +161,14 @@ impl Loader<'_> {
 
     /// Verifies the archives of the packages in a section of the manifest. Compiled packages must say for
     /// which stemcell.
-    fn load_packages(&self, refs: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
-        check_unique(&refs, "package", self.source_name)?;
-        let mut packages = Vec::with_capacity(refs.len());
-        for reference in refs {
-            let owner = format!("the package '{}'", reference.name);
-            check_name(&reference.name, &format!("a package of {}", self.source_name))?;
-            let path = Path::new(section).join(format!("{}.tgz", reference.name));
-            let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
+    fn load_packages(&self, entries: Vec<ReleaseEntry>, section: &str) -> Result<Vec<Package>> {
+        check_unique(&entries, "package", self.source_name)?;
+        let mut packages = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let owner = format!("the package '{}'", entry.name);
+            check_name(&entry.name, &format!("a package of {}", self.source_name))?;
+            let path = Path::new(section).join(format!("{}.tgz", entry.name));
+            let digest = self.verify(&path, entry.sha1.as_deref(), &owner)?;
             let content_digest = match self
                 .file_digests
                 .get(&path)
@@ -177,8 +177,8 @@ impl Loader<'_> {
                 Some(content_digest) => content_digest,
                 None => Digest::from_file(&self.directory.join(&path), &[Algorithm::Sha256])?,
             };
-            let (version, fingerprint) = version_and_fingerprint(&reference);
-            if section == "compiled_packages" && reference.stemcell.is_none() {
+            let (version, fingerprint) = version_and_fingerprint(&entry);
+            if section == "compiled_packages" && entry.stemcell.is_none() {
                 return Err(Error::invalid(format!(
                     "{owner} of {} is compiled, but has no `stemcell` in {MANIFEST}",
                     self.source_name
@@ -186,14 +186,14 @@ impl Loader<'_> {
                 .with_hint("export the release again with `bosh export-release`"));
             }
             packages.push(Package {
-                name: reference.name,
+                name: entry.name,
                 version,
                 fingerprint,
                 digest,
                 content_digest,
-                dependencies: reference.dependencies.unwrap_or_default(),
+                dependencies: entry.dependencies.unwrap_or_default(),
                 archive: self.directory.join(path),
-                compiled_for: if section == "compiled_packages" { reference.stemcell } else { None },
+                compiled_for: if section == "compiled_packages" { entry.stemcell } else { None },
             });
         }
         Ok(packages)
@@ -221,13 +221,13 @@ impl Loader<'_> {
 
     /// Verifies and unpacks the archive of a job, and reads its `job.MF`, which must name the same job.
     /// Templates that are missing or outside of the archive are an error.
-    fn load_job(&self, reference: ReleaseEntry) -> Result<Job> {
-        let owner = format!("the job '{}'", reference.name);
-        check_name(&reference.name, &format!("a job of {}", self.source_name))?;
-        let path = Path::new("jobs").join(format!("{}.tgz", reference.name));
-        let digest = self.verify(&path, reference.sha1.as_deref(), &owner)?;
+    fn load_job(&self, entry: ReleaseEntry) -> Result<Job> {
+        let owner = format!("the job '{}'", entry.name);
+        check_name(&entry.name, &format!("a job of {}", self.source_name))?;
+        let path = Path::new("jobs").join(format!("{}.tgz", entry.name));
+        let digest = self.verify(&path, entry.sha1.as_deref(), &owner)?;
         let archive = self.directory.join(&path);
-        let directory = self.jobs_directory.join(&reference.name);
+        let directory = self.jobs_directory.join(&entry.name);
         let job_of_release = format!("{owner} of {}", self.source_name);
         archive::unpack_file(
             &archive,
@@ -243,15 +243,15 @@ impl Loader<'_> {
         }
         let file = format!("job.MF of {job_of_release}");
         let spec = documents::decode_job_spec(&read_document(&spec_path)?, &file)?;
-        if spec.name != reference.name {
+        if spec.name != entry.name {
             let name = spec.name.escape_debug();
             return Err(Error::invalid(format!("{file} belongs to another job, '{name}'"))
                 .with_hint("make the release again: `bosh create-release --tarball release.tgz`"));
         }
-        let (version, fingerprint) = version_and_fingerprint(&reference);
+        let (version, fingerprint) = version_and_fingerprint(&entry);
         let monit = directory.join("monit");
         let mut job = Job {
-            name: reference.name,
+            name: entry.name,
             version,
             fingerprint,
             digest,
@@ -351,9 +351,9 @@ fn decode_binary_scalars(text: Vec<u8>) -> Vec<u8> {
     decoded_text.into_bytes()
 }
 
-fn version_and_fingerprint(reference: &ReleaseEntry) -> (String, String) {
-    let fingerprint = reference.fingerprint.clone().or(reference.version.clone()).unwrap_or_default();
-    (reference.version.clone().unwrap_or_else(|| fingerprint.clone()), fingerprint)
+fn version_and_fingerprint(entry: &ReleaseEntry) -> (String, String) {
+    let fingerprint = entry.fingerprint.clone().or(entry.version.clone()).unwrap_or_default();
+    (entry.version.clone().unwrap_or_else(|| fingerprint.clone()), fingerprint)
 }
 
 fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property {
@@ -361,9 +361,9 @@ fn property((name, spec): (String, Option<documents::PropertySpec>)) -> Property
     Property { name, description: spec.description.unwrap_or_default(), default: spec.default }
 }
 
-fn check_unique(refs: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<()> {
+fn check_unique(entries: &[ReleaseEntry], kind: &str, source_name: &str) -> Result<()> {
     let mut names = BTreeSet::new();
-    match refs.iter().find(|reference| !names.insert(&reference.name)) {
+    match entries.iter().find(|entry| !names.insert(&entry.name)) {
         Some(duplicate) => Err(Error::invalid(format!(
             "{MANIFEST} of {source_name} lists the {kind} '{}' twice",
             duplicate.name

@@ -69,7 +69,7 @@ struct SharedCacheData {
     /// The keys whose signatures are accepted, also for packages that an earlier run took from a shared
     /// cache.
     trusted_keys: Vec<VerifyingKey>,
-    remote: Option<Remote>,
+    location: Option<SharedLocation>,
 }
 
 /// The settings of a shared cache.
@@ -91,7 +91,7 @@ pub struct SharedCacheSettings {
 }
 
 /// The bucket or directory of a shared cache, and what this run knows about it.
-struct Remote {
+struct SharedLocation {
     settings: SharedCacheSettings,
     storage: OnceLock<Option<Arc<dyn SharedStorage>>>,
     /// Set at the end of the run, when uploads must end.
@@ -136,7 +136,7 @@ pub type WritePart<'w> = &'w mut dyn FnMut(CopiedPart<'_>) -> Result<()>;
 
 impl fmt::Debug for SharedCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = self.0.remote.as_ref().map(|remote| remote.settings.url.as_str());
+        let url = self.0.location.as_ref().map(|location| location.settings.url.as_str());
         f.debug_tuple("SharedCache").field(&url).finish()
     }
 }
@@ -144,7 +144,7 @@ impl fmt::Debug for SharedCache {
 impl SharedCache {
     /// Returns a shared cache without a bucket or directory, which only checks signatures with these keys.
     pub fn for_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
-        SharedCache(Arc::new(SharedCacheData { trusted_keys, remote: None }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, location: None }))
     }
 
     /// Returns a shared cache. Makes no request. Signatures of `trusted_keys` are accepted, and those of the
@@ -152,7 +152,7 @@ impl SharedCache {
     pub fn new(mut trusted_keys: Vec<VerifyingKey>, settings: SharedCacheSettings) -> Self {
         let own_key = settings.signing_key.as_ref().and_then(|key| key.verifying_key().ok());
         trusted_keys.extend(own_key);
-        let remote = Remote {
+        let location = SharedLocation {
             settings,
             storage: OnceLock::new(),
             is_cancelled: Arc::default(),
@@ -164,14 +164,14 @@ impl SharedCache {
             packages: Mutex::default(),
             upload_queue: Mutex::default(),
         };
-        SharedCache(Arc::new(SharedCacheData { trusted_keys, remote: Some(remote) }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, location: Some(location) }))
     }
 
     /// Returns the same cache if it needs no network, and otherwise only its keys.
     #[must_use]
     pub fn without_network(&self) -> Self {
-        match &self.0.remote {
-            Some(remote) if remote.settings.needs_network => {
+        match &self.0.location {
+            Some(location) if location.settings.needs_network => {
                 SharedCache::for_keys(self.0.trusted_keys.clone())
             }
             _ => self.clone(),
@@ -192,31 +192,31 @@ impl SharedCache {
     /// algorithm of `expected`. Returns `None` if the cache lacks the file or cannot be used, maybe after
     /// some parts were written. An error is one of `write`.
     pub fn copy_download(&self, expected: &Digest, write: WritePart<'_>) -> Result<Option<Digest>> {
-        let Some(remote) = &self.0.remote else { return Ok(None) };
-        remote.copy(&download_object(expected), expected, None, write)
+        let Some(location) = &self.0.location else { return Ok(None) };
+        location.copy(&download_object(expected), expected, None, write)
     }
 
     /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no
     /// trusted key has signed it.
     pub fn find_package(&self, id: &PackageId<'_>) -> Option<SharedPackage> {
-        let remote = self.0.remote.as_ref()?;
+        let location = self.0.location.as_ref()?;
         if self.0.trusted_keys.is_empty() {
             return None;
         }
         let object = id.record_object();
-        if let Some(package) = remote.packages.lock().get(&object) {
+        if let Some(package) = location.packages.lock().get(&object) {
             return package.clone();
         }
-        let package = remote.search_package(id, &self.0.trusted_keys);
-        remote.packages.lock().insert(object, package.clone());
+        let package = location.search_package(id, &self.0.trusted_keys);
+        location.packages.lock().insert(object, package.clone());
         package
     }
 
     /// Copies the archive of a package to `write`. Returns its verified SHA-256, or `None` if the cache lacks
     /// it or cannot be used. An error is one of `write`.
     pub fn copy_package(&self, package: &SharedPackage, write: WritePart<'_>) -> Result<Option<Digest>> {
-        let Some(remote) = &self.0.remote else { return Ok(None) };
-        remote.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
+        let Some(location) = &self.0.location else { return Ok(None) };
+        location.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
     }
 
     /// Uploads a download in the background, while the run goes on. The file must stay until
@@ -229,15 +229,16 @@ impl SharedCache {
 
     /// Returns true if compiled packages are uploaded.
     pub fn uploads_packages(&self) -> bool {
-        let signing_key = self.0.remote.as_ref().and_then(|remote| remote.settings.signing_key.as_ref());
+        let signing_key =
+            self.0.location.as_ref().and_then(|location| location.settings.signing_key.as_ref());
         self.may_upload() && signing_key.is_some()
     }
 
     /// Signs a compiled package and uploads it in the background, while the run goes on. The archive must
     /// stay until [`Self::finish`]. Does nothing without a signing key.
     pub fn upload_package(&self, id: &PackageId<'_>, archive: &Path, digest: &Digest) {
-        let Some(remote) = self.0.remote.as_ref().filter(|_| self.uploads_packages()) else { return };
-        let Some(signing_key) = &remote.settings.signing_key else { return };
+        let Some(location) = self.0.location.as_ref().filter(|_| self.uploads_packages()) else { return };
+        let Some(signing_key) = &location.settings.signing_key else { return };
         let upload = || -> io::Result<Upload> {
             let size = fs::metadata(archive)?.len();
             let signed_digest =
@@ -251,18 +252,18 @@ impl SharedCache {
         };
         match upload() {
             Ok(upload) => self.upload(upload),
-            Err(error) => remote.end_uploads(error),
+            Err(error) => location.end_uploads(error),
         }
     }
 
     /// Waits for the uploads up to [`END_TIMEOUT`], and ends them. Call it at the end of the run.
     pub fn finish(&self) {
-        let Some(remote) = &self.0.remote else { return };
-        let Some(upload_queue) = remote.upload_queue.lock().take() else { return };
-        let settings = &remote.settings;
+        let Some(location) = &self.0.location else { return };
+        let Some(upload_queue) = location.upload_queue.lock().take() else { return };
+        let settings = &location.settings;
         let stage = (upload_queue.unfinished_count() > 0)
             .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
-        let cancel = || remote.is_cancelled.store(true, Ordering::SeqCst);
+        let cancel = || location.is_cancelled.store(true, Ordering::SeqCst);
         let unfinished_count = upload_queue.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
         if let Some(stage) = stage {
             match unfinished_count {
@@ -281,25 +282,24 @@ impl SharedCache {
     }
 
     fn may_upload(&self) -> bool {
-        self.0
-            .remote
-            .as_ref()
-            .is_some_and(|remote| remote.settings.may_upload && !remote.is_unwritable.load(Ordering::SeqCst))
+        self.0.location.as_ref().is_some_and(|location| {
+            location.settings.may_upload && !location.is_unwritable.load(Ordering::SeqCst)
+        })
     }
 
     fn upload(&self, upload: Upload) {
-        let Some(remote) = &self.0.remote else { return };
-        let mut upload_queue = remote.upload_queue.lock();
+        let Some(location) = &self.0.location else { return };
+        let mut upload_queue = location.upload_queue.lock();
         if upload_queue.is_none() {
             let shared_cache = self.clone();
             let result = UploadQueue::start(move |upload| {
-                if let Some(remote) = &shared_cache.0.remote {
-                    remote.perform(upload);
+                if let Some(location) = &shared_cache.0.location {
+                    location.perform(upload);
                 }
             });
             match result {
                 Ok(new_queue) => *upload_queue = Some(new_queue),
-                Err(error) => return remote.end_uploads(error),
+                Err(error) => return location.end_uploads(error),
             }
         }
         if let Some(upload_queue) = &*upload_queue {
@@ -308,7 +308,7 @@ impl SharedCache {
     }
 }
 
-impl Remote {
+impl SharedLocation {
     /// Opens the storage on first use. Returns `None` if it cannot be opened.
     fn open_storage(&self) -> Option<&dyn SharedStorage> {
         let open = || {

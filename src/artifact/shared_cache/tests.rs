@@ -11,8 +11,8 @@ use crate::tarballs::{sha1, sha512};
 use base::events::{Event, Sink};
 
 /// The digest of the inputs of a package.
-const KEY: &str = "0123456789abcdef";
-const VM: PackageId<'_> = PackageId { kind: PackageKind::Vm, key: KEY };
+const PACKAGE_KEY: &str = "0123456789abcdef";
+const VM_PACKAGE: PackageId<'_> = PackageId { kind: PackageKind::Vm, key: PACKAGE_KEY };
 
 /// Objects in memory, whose requests can fail.
 #[derive(Default)]
@@ -230,21 +230,21 @@ fn wrong_content_is_not_used_and_warned_of_once() {
 fn package_needs_the_signature_of_a_trusted_key() {
     let memory = Arc::<Memory>::default();
     let (key, other) = (key(), key());
-    Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
+    Machine::new(&memory, Some(&key), &[]).put_package(&VM_PACKAGE, b"package");
     for trusted_keys in [&[&key][..], &[&other, &key]] {
         let machine = Machine::reader(&memory, trusted_keys);
-        assert_eq!(machine.get_package(&VM).unwrap(), b"package");
+        assert_eq!(machine.get_package(&VM_PACKAGE).unwrap(), b"package");
         assert!(machine.warnings().is_empty());
     }
     // The key of the machine itself is trusted.
-    assert!(Machine::new(&memory, Some(&key), &[]).get_package(&VM).is_some());
+    assert!(Machine::new(&memory, Some(&key), &[]).get_package(&VM_PACKAGE).is_some());
     let machine = Machine::reader(&memory, &[&other]);
-    assert_eq!((machine.get_package(&VM), machine.get_package(&VM)), (None, None));
+    assert_eq!((machine.get_package(&VM_PACKAGE), machine.get_package(&VM_PACKAGE)), (None, None));
     let warning = machine.warning();
     assert!(warning.contains("signed by a key that is not trusted"), "{warning}");
     // Without any key, the cache is not even asked.
     let before = memory.requests.load(Ordering::SeqCst);
-    assert_eq!(Machine::reader(&memory, &[]).get_package(&VM), None);
+    assert_eq!(Machine::reader(&memory, &[]).get_package(&VM_PACKAGE), None);
     assert_eq!(memory.requests.load(Ordering::SeqCst), before);
 }
 
@@ -253,7 +253,7 @@ fn unsigned_machine_uploads_no_packages() {
     let memory = Arc::<Memory>::default();
     let machine = Machine::reader(&memory, &[]);
     assert!(!machine.shared_cache.uploads_packages());
-    machine.put_package(&VM, b"package");
+    machine.put_package(&VM_PACKAGE, b"package");
     assert!(memory.objects.lock().is_empty());
 }
 
@@ -261,12 +261,15 @@ fn unsigned_machine_uploads_no_packages() {
 fn signed_package_is_of_no_use_under_another_name() {
     let memory = Arc::<Memory>::default();
     let key = key();
-    Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
+    Machine::new(&memory, Some(&key), &[]).put_package(&VM_PACKAGE, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
     let sha256 = sha256.hex(Algorithm::Sha256).unwrap();
     let object = |id: &PackageId<'_>| memory.objects.lock().get(&id.record_object()).cloned();
-    let record = object(&VM).unwrap();
-    for other in [PackageId { key: "fedcba9876543210", ..VM }, PackageId { kind: PackageKind::Cpi, ..VM }] {
+    let record = object(&VM_PACKAGE).unwrap();
+    for other in [
+        PackageId { key: "fedcba9876543210", ..VM_PACKAGE },
+        PackageId { kind: PackageKind::Cpi, ..VM_PACKAGE },
+    ] {
         let mut objects = memory.objects.lock();
         objects.insert(other.record_object(), record.clone());
         objects.insert(other.archive_object(sha256), b"package".to_vec());
@@ -281,30 +284,33 @@ fn signed_package_is_of_no_use_under_another_name() {
 fn changed_package_is_not_used() {
     let memory = Arc::<Memory>::default();
     let key = key();
-    Machine::new(&memory, Some(&key), &[]).put_package(&VM, b"package");
+    Machine::new(&memory, Some(&key), &[]).put_package(&VM_PACKAGE, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
-    let archive = VM.archive_object(sha256.hex(Algorithm::Sha256).unwrap());
-    let original = memory.objects.lock().get(&VM.record_object()).cloned().unwrap();
+    let archive = VM_PACKAGE.archive_object(sha256.hex(Algorithm::Sha256).unwrap());
+    let original = memory.objects.lock().get(&VM_PACKAGE.record_object()).cloned().unwrap();
     let record = String::from_utf8(original.clone()).unwrap();
     let evil = Digest::compute(b"evil!!!", &[Algorithm::Sha256]);
     let evil = evil.hex(Algorithm::Sha256).unwrap();
     for (name, content) in [
         (archive.clone(), "evil!!!".to_owned()),
         (archive.clone(), "a much longer file".to_owned()),
-        (VM.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil)),
-        (VM.record_object(), record.replace("\"size\":7", "\"size\":8")),
-        (VM.record_object(), "{}".to_owned()),
-        (VM.record_object(), "x".repeat(usize::try_from(MAX_RECORD_BYTES).unwrap() + 1)),
-        (VM.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd")),
+        (VM_PACKAGE.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil)),
+        (VM_PACKAGE.record_object(), record.replace("\"size\":7", "\"size\":8")),
+        (VM_PACKAGE.record_object(), "{}".to_owned()),
+        (VM_PACKAGE.record_object(), "x".repeat(usize::try_from(MAX_RECORD_BYTES).unwrap() + 1)),
+        (
+            VM_PACKAGE.record_object(),
+            record.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd"),
+        ),
     ] {
         let mut objects = memory.objects.lock();
         objects.insert(archive.clone(), b"package".to_vec());
-        objects.insert(VM.record_object(), original.clone());
-        objects.insert(VM.archive_object(evil), b"evil!!!".to_vec());
+        objects.insert(VM_PACKAGE.record_object(), original.clone());
+        objects.insert(VM_PACKAGE.archive_object(evil), b"evil!!!".to_vec());
         objects.insert(name.clone(), content.clone().into_bytes());
         drop(objects);
         let machine = Machine::reader(&memory, &[&key]);
-        assert_eq!(machine.get_package(&VM), None, "{name}: {content}");
+        assert_eq!(machine.get_package(&VM_PACKAGE), None, "{name}: {content}");
         machine.warning();
     }
 }
@@ -317,9 +323,9 @@ fn failure_ends_the_use_of_the_cache_with_one_warning() {
     let machine = Machine::new(&memory, Some(&key), &[]);
     for _ in 0..3 {
         assert_eq!(machine.get(&sha1(b"x")), None);
-        assert_eq!(machine.get_package(&VM), None);
+        assert_eq!(machine.get_package(&VM_PACKAGE), None);
         machine.put(b"x", &sha1(b"x"));
-        machine.put_package(&VM, b"package");
+        machine.put_package(&VM_PACKAGE, b"package");
     }
     assert_eq!(memory.requests.load(Ordering::SeqCst), 1);
     let warning = machine.warning();
@@ -374,7 +380,7 @@ fn slow_searches_end_the_use_of_the_cache() {
     memory.delay_ms.store(usize::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
     for number in 0..20 {
         let key = format!("{number:016}");
-        assert_eq!(machine.get_package(&PackageId { key: &key, ..VM }), None);
+        assert_eq!(machine.get_package(&PackageId { key: &key, ..VM_PACKAGE }), None);
     }
     assert!(memory.requests.load(Ordering::SeqCst) <= 5);
     assert!(machine.warning().contains("its answers have taken"), "{}", machine.warning());
@@ -415,8 +421,8 @@ fn entries_are_listed_verified_and_removed() {
     let (key, other) = (key(), key());
     Machine::reader(&memory, &[]).put(b"x", &sha1(b"x"));
     Machine::reader(&memory, &[]).put(b"y", &sha512(b"y"));
-    let cpi = PackageId { kind: PackageKind::Cpi, ..VM };
-    for name in [&VM, &cpi] {
+    let cpi = PackageId { kind: PackageKind::Cpi, ..VM_PACKAGE };
+    for name in [&VM_PACKAGE, &cpi] {
         Machine::new(&memory, Some(&key), &[]).put_package(name, b"package");
     }
     let storage = MemoryStorage(Arc::clone(&memory));
@@ -437,7 +443,7 @@ fn entries_are_listed_verified_and_removed() {
     assert!(untrusted[0].ends_with("signed by a key that is not trusted"), "{untrusted:?}");
     let download = format!("downloads/sha1-{}", sha1(b"x"));
     memory.objects.lock().insert(download.clone(), b"z".to_vec());
-    memory.objects.lock().insert(VM.archive_object("0"), b"orphan".to_vec());
+    memory.objects.lock().insert(VM_PACKAGE.archive_object("0"), b"orphan".to_vec());
     memory.objects.lock().remove(&format!("cpi/{}", entries[1].name));
     let problems = problems(&[&key]);
     assert_eq!(problems.len(), 3, "{problems:?}");

@@ -67,7 +67,7 @@ pub(crate) fn list(root: &Path) -> Result<FileSet> {
 /// For each file in the order of names, this hashes its name, its type (file, executable, link or directory),
 /// and the SHA-256 of its content or the link's target. The further parts follow in the order given. Each
 /// part is preceded by its length, so that different sets never give the same bytes.
-pub(crate) fn fingerprint(files: &FileSet, parts: &[&str]) -> Result<String> {
+pub(crate) fn compute_fingerprint(files: &FileSet, parts: &[&str]) -> Result<String> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256]);
     let mut add_part = |bytes: &[u8]| {
         hasher.update(&(bytes.len() as u64).to_be_bytes());

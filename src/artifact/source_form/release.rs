@@ -5,8 +5,8 @@
 //!   the spec lists.
 //! - A package's archive contains `packaging` and the files in `src/` and `blobs/` that match `files` and not
 //!   `excluded_files`. If both directories have a file, that of `src/` is used.
-//! - A fingerprint is the SHA-256 ([`super::files::fingerprint`]) of names, modes and contents, and for a
-//!   package also of the names of its dependencies. Fingerprints differ from those of `create-release`.
+//! - A fingerprint is the SHA-256 ([`super::files::compute_fingerprint`]) of names, modes and contents, and
+//!   for a package also of the names of its dependencies. Fingerprints differ from those of `create-release`.
 //! - The version is `0+dev.` and 12 hex digits of the hash of name, jobs and packages, so that changed
 //!   content changes the version.
 //! - `pre_packaging` is refused, because it runs arbitrary tools on this machine. Vendored packages
@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::files::{FileSet, fingerprint, list, pack, parse_glob};
+use super::files::{FileSet, compute_fingerprint, list, pack, parse_glob};
 use crate::ArtifactIdentity;
 use crate::archive::Input;
 use crate::digest::{Algorithm, Digest};
@@ -100,7 +100,7 @@ impl SourceTree {
                 fingerprint_parts.extend([kind, part.name.as_str(), part.fingerprint.as_str()]);
             }
         }
-        let content_digest = fingerprint(&FileSet::new(), &fingerprint_parts)?;
+        let content_digest = compute_fingerprint(&FileSet::new(), &fingerprint_parts)?;
         Ok(SourceTree { name, jobs, packages, content_digest })
     }
 
@@ -241,7 +241,7 @@ fn read_job(directory: &Path, source_name: &str) -> Result<ReleasePart> {
         }
         files.insert(Path::new("templates").join(name), file(path));
     }
-    let fingerprint = fingerprint(&files, &["job", &spec.name])?;
+    let fingerprint = compute_fingerprint(&files, &["job", &spec.name])?;
     Ok(ReleasePart { name: spec.name, fingerprint, files, dependencies: Vec::new() })
 }
 
@@ -292,7 +292,7 @@ fn read_package(directory: &Path, sources: &PackageSources<'_>, source_name: &st
     let mut names: Vec<&str> = dependencies.iter().map(String::as_str).collect();
     names.sort_unstable();
     fingerprint_parts.extend(names);
-    let fingerprint = fingerprint(&files, &fingerprint_parts)?;
+    let fingerprint = compute_fingerprint(&files, &fingerprint_parts)?;
     Ok(ReleasePart { fingerprint, files, dependencies, name: spec.name })
 }
 

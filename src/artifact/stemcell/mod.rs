@@ -93,7 +93,7 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
 }
 
 /// The content of a `stemcell.MF`, with defaults filled in.
-pub(super) struct Description {
+pub(super) struct StemcellDescription {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) operating_system: String,
@@ -103,14 +103,14 @@ pub(super) struct Description {
 }
 
 /// Reads the `stemcell.MF` of a tarball or directory. Reads a tarball only up to it.
-pub(super) fn describe(source: &Source) -> Result<Description> {
+pub(super) fn read_description(source: &Source) -> Result<StemcellDescription> {
     let source_name = source.describe("stemcell");
     let manifest = match source.is_directory {
         true => read_manifest(&source.path.join(MANIFEST), &source_name)?,
         false => read_tarball_manifest(source)?,
     };
     let file = format!("{MANIFEST} of {source_name}");
-    Ok(Description {
+    Ok(StemcellDescription {
         api_version: parse_api_version(manifest.api_version.as_ref(), &file)?,
         cloud_properties: parse_cloud_properties(manifest.cloud_properties, &file)?,
         name: manifest.name,

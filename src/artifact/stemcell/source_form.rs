@@ -8,7 +8,7 @@ use super::{IMAGE, MANIFEST, read_manifest};
 use crate::ArtifactIdentity;
 use crate::archive::{self, Input};
 use crate::digest::Digest;
-use crate::source_form::files::{FileSet, fingerprint};
+use crate::source_form::files::{FileSet, compute_fingerprint};
 use base::{Error, Result};
 
 /// Returns the name and version, and the digest of the manifest and the image.
@@ -61,5 +61,5 @@ fn hash_content(directory: &Path, source_name: &str) -> Result<Digest> {
         return Err(Error::invalid(format!("{source_name} has no '{IMAGE}'"))
             .with_hint("add the image beside stemcell.MF, as a file or as a directory to be packed"));
     }
-    Digest::parse(&format!("sha256:{}", fingerprint(&files, &[])?), source_name)
+    Digest::parse(&format!("sha256:{}", compute_fingerprint(&files, &[])?), source_name)
 }

@@ -312,7 +312,7 @@ fn check_root(root: &Path, source_name: &str) -> Result<()> {
     }
 }
 
-/// Says why something is no root file system. `exists` tells which names it has at its top.
+/// Says why something is no root file system. `exists` returns true for a name at its top.
 fn root_problem(exists: impl Fn(&str) -> bool) -> &'static str {
     match exists("image.vmdk") {
         true => "it is a disk in the format VMDK",

@@ -20,7 +20,7 @@ pub struct ReportedStep {
 
 /// A step of a plan in words, for the report at the end of the run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StepWords {
+pub struct StepText {
     /// The step as it is first tried: "Grow disk 'd' to 9 MiB in place". Its description also says what is
     /// done if that is impossible.
     pub imperative: String,
@@ -104,7 +104,7 @@ pub enum Event {
         description: String,
         /// The words for the report.
         #[serde(skip)]
-        words: StepWords,
+        text: StepText,
         /// The reason for the step.
         reason: String,
     },
@@ -189,7 +189,7 @@ pub struct StartedStep {
     pub description: String,
     /// The words for the report.
     #[serde(skip)]
-    pub words: StepWords,
+    pub text: StepText,
     /// The reason for the step.
     pub reason: String,
     /// False if the step failed before its effect was done.

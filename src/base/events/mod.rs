@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use durations::StageDurations;
 pub use event::{
-    Event, FinishedStage, Outcome, ReportedStep, RunReport, StageId, StartedStep, StepWords, Unit,
+    Event, FinishedStage, Outcome, ReportedStep, RunReport, StageId, StartedStep, StepText, Unit,
 };
 
 /// A receiver of events. Implementations must not block for long.
@@ -24,7 +24,7 @@ pub trait Sink: Send + Sync {
 #[derive(Clone)]
 pub struct Reporter {
     sink: Arc<dyn Sink>,
-    next_stage: Arc<AtomicU64>,
+    next_stage_id: Arc<AtomicU64>,
     parent: Option<StageId>,
     durations: StageDurations,
 }
@@ -34,7 +34,7 @@ impl Reporter {
     pub fn new(sink: Arc<dyn Sink>) -> Self {
         Reporter {
             sink,
-            next_stage: Arc::new(AtomicU64::new(1)),
+            next_stage_id: Arc::new(AtomicU64::new(1)),
             parent: None,
             durations: StageDurations::default(),
         }
@@ -95,7 +95,7 @@ impl Reporter {
     }
 
     fn begin(&self, kind: Option<String>, name: String, usual_duration: Option<Duration>) -> Stage {
-        let id = self.next_stage.fetch_add(1, Ordering::Relaxed);
+        let id = self.next_stage_id.fetch_add(1, Ordering::Relaxed);
         self.emit(Event::StageStarted { id, parent: self.parent, name: name.clone(), usual_duration });
         Stage {
             reporter: Reporter { parent: Some(id), ..self.clone() },

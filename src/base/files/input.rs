@@ -14,8 +14,8 @@ use std::sync::OnceLock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::directory::parent;
-use crate::error::{nearest, question};
-use crate::signals::SignalCounter;
+use crate::error::{did_you_mean_question, nearest};
+use crate::signals::RunSignals;
 use crate::text::{and_list, shell_word};
 use crate::{Error, ErrorKind, Result};
 
@@ -26,11 +26,11 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 const MAX_NAMES: usize = 1000;
 
 /// The signals of this process.
-static SIGNALS: OnceLock<SignalCounter> = OnceLock::new();
+static SIGNALS: OnceLock<RunSignals> = OnceLock::new();
 
 /// Lets signals end the reading of files, and programs that print variables. Only the first call in a process
 /// has an effect.
-pub fn end_at_signals(signals: SignalCounter) {
+pub fn end_at_signals(signals: RunSignals) {
     let _ = SIGNALS.set(signals);
 }
 
@@ -93,7 +93,8 @@ pub fn bare_missing_error(kind: &str, path: &Path, file_kind: FileKind) -> Error
 
 /// Returns the error for a missing file, with the name that was probably meant.
 fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
-    let suggestion = similar_name.map(|name| format!("; {}", question(&name))).unwrap_or_default();
+    let suggestion =
+        similar_name.map(|name| format!("; {}", did_you_mean_question(&name))).unwrap_or_default();
     Error::invalid(format!("{kind} '{}' does not exist{suggestion}", path.display()))
 }
 
@@ -175,7 +176,7 @@ fn is_hidden_beside(name: &OsStr, path: &Path) -> bool {
 /// Lists files beside a path that have its extension and that `is_right_kind` accepts. An empty list means
 /// none or too many.
 fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<String> {
-    const MAX_SHOWN: usize = 5;
+    const MAX_SHOWN_FILES: usize = 5;
     let Some(shown_kind) = kind_of_name(path) else { return Vec::new() };
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let paths = entries.filter(|entry| !is_hidden_beside(&entry.file_name(), path)).map(|entry| entry.path());
@@ -183,7 +184,7 @@ fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<Stri
     let mut names: Vec<String> =
         paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect();
     names.sort();
-    if names.len() > MAX_SHOWN {
+    if names.len() > MAX_SHOWN_FILES {
         names.clear();
     }
     names
@@ -285,7 +286,7 @@ fn wait_for_input(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
 /// Returns an error if a signal came. Returns none before [`end_at_signals`]: a signal then ends the process
 /// itself.
 pub fn check_signals() -> Result<()> {
-    match SIGNALS.get().and_then(SignalCounter::first) {
+    match SIGNALS.get().and_then(RunSignals::first) {
         None => Ok(()),
         Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted")),
     }

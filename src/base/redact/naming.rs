@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn tells_secret_names_from_names_about_secrets() {
-        let naming = |name: &str| classify(&normalize(name));
+        let class_of = |name: &str| classify(&normalize(name));
         for name in [
             "password",
             "admin_password",
@@ -106,12 +106,12 @@ mod tests {
             "secret_access_key",
             "session_token",
         ] {
-            assert_eq!(naming(name), NameClass::Secret, "{name}");
+            assert_eq!(class_of(name), NameClass::Secret, "{name}");
         }
         for name in
             ["key", "keys", "private_key", "apiKey", "APIKEY", "access_key_id", "tls.key", "Private-Key"]
         {
-            assert_eq!(naming(name), NameClass::Key, "{name}");
+            assert_eq!(class_of(name), NameClass::Key, "{name}");
         }
         for name in [
             "default_key_name",
@@ -129,7 +129,7 @@ mod tests {
             "ssh_host_key",
             "",
         ] {
-            assert_eq!(naming(name), NameClass::Plain, "{name}");
+            assert_eq!(class_of(name), NameClass::Plain, "{name}");
         }
         assert!(
             NameClass::Plain < NameClass::Key

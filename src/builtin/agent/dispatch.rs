@@ -301,7 +301,7 @@ impl Agent {
         state["agent_id"] = settings.agent_id.into();
         state["job_state"] = self.supervisor.job_state().into();
         if includes_vitals {
-            state["vitals"] = vitals::vitals(&self.directories);
+            state["vitals"] = vitals::read_vitals(&self.directories);
         }
         let processes = self.supervisor.processes();
         if !processes.is_empty() {

@@ -137,7 +137,7 @@ fn set_up(
     platform.set_up_data(settings, &directories)?;
     directories.set_up()?;
     let boot_file = directories.bosh().join("boot");
-    let boot_identity = supervisor::boot_identity();
+    let boot_identity = supervisor::read_boot_identity();
     if std::fs::read_to_string(&boot_file).ok().as_deref() != Some(boot_identity.as_str()) {
         supervisor::forget_pid_files(&directories.run());
         directories::write_atomically(&boot_file, boot_identity.as_bytes(), 0o600)?;

@@ -21,12 +21,12 @@ pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
 pub(super) struct TaskControl {
-    inner: Arc<Shared>,
+    inner: Arc<SharedState>,
 }
 
 /// The state of a task, and the condition that wakes its waiting threads.
 #[derive(Default)]
-struct Shared {
+struct SharedState {
     state: Mutex<TaskState>,
     change: Condvar,
 }

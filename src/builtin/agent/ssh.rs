@@ -14,13 +14,13 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 /// The prefix of the names of session users. `cleanup` deletes only users with this prefix.
-const PREFIX: &str = "bosh_";
+const USER_PREFIX: &str = "bosh_";
 /// The groups of session users, as far as the VM has them.
 const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
 /// The public key of the VM's sshd, which `setup` returns.
 const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";
 /// The base directory in a VM. With any other base directory, the agent does not own `/etc`.
-const BASE: &str = "/var/vcap";
+const VM_BASE_DIRECTORY: &str = "/var/vcap";
 
 /// The second argument of `ssh`.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -50,7 +50,7 @@ impl Agent {
         let Params { user, public_key, .. } = params;
         if !is_user_name(user) {
             return Err(Error::invalid(format!(
-                "'{user}' is not a valid user: names begin with {PREFIX} and have lower-case letters, \
+                "'{user}' is not a valid user: names begin with {USER_PREFIX} and have lower-case letters, \
                     digits, _ and -"
             )));
         }
@@ -63,10 +63,10 @@ impl Agent {
         let address = self.default_address()?;
         let homes = self.directories.base().join("bosh_ssh");
         directories::make_directory(&homes, 0o755)?;
-        let base = homes.display().to_string();
+        let homes_text = homes.display().to_string();
         // `*` matches no password. The default of useradd, `!`, locks the account for an sshd that does not
         // use PAM.
-        run("useradd", &["-m", "-b", &base, "-s", "/bin/bash", "-p", "*", user])
+        run("useradd", &["-m", "-b", &homes_text, "-s", "/bin/bash", "-p", "*", user])
             .context(|| "Creating user")?;
         self.admit(&homes.join(user), user, public_key).inspect_err(|_| {
             let _ = run("userdel", &["-rf", user]);
@@ -86,12 +86,12 @@ impl Agent {
         let (uid, gid) = directories::user_ids(user).ok_or_else(|| {
             Error::failure(format!("useradd succeeded, but /etc/passwd has no user '{user}'"))
         })?;
-        let ssh = home.join(".ssh");
-        directories::make_directory(&ssh, 0o700)?;
-        let keys = ssh.join("authorized_keys");
-        fs::write(&keys, format!("{}\n", public_key.trim())).map_err(key_error)?;
-        directories::set_mode(&keys, 0o600)?;
-        for path in [&ssh, &keys] {
+        let ssh_directory = home.join(".ssh");
+        directories::make_directory(&ssh_directory, 0o700)?;
+        let keys_file = ssh_directory.join("authorized_keys");
+        fs::write(&keys_file, format!("{}\n", public_key.trim())).map_err(key_error)?;
+        directories::set_mode(&keys_file, 0o600)?;
+        for path in [&ssh_directory, &keys_file] {
             chown(path, Some(uid), Some(gid)).map_err(key_error)?;
         }
         Ok(())
@@ -107,7 +107,9 @@ impl Agent {
             .map_err(|error| Error::io("Reading /etc/passwd", error))
             .context(deletion_context)?;
         let users = passwd.lines().filter_map(|line| line.split(':').next());
-        for user in users.filter(|user| user.starts_with(PREFIX) && pattern.is_match(user).unwrap_or(false)) {
+        for user in
+            users.filter(|user| user.starts_with(USER_PREFIX) && pattern.is_match(user).unwrap_or(false))
+        {
             run("userdel", &["-rf", user]).context(deletion_context)?;
         }
         Ok(json!({"command": "cleanup", "status": "success"}))
@@ -116,9 +118,9 @@ impl Agent {
     /// Fails if the agent may not change the users in `/etc`, because it does not run in a VM, or the VM
     /// cannot have users.
     fn check_may_change_users(&self) -> Result<()> {
-        if self.directories.base() != Path::new(BASE) {
+        if self.directories.base() != Path::new(VM_BASE_DIRECTORY) {
             return Err(Error::failure(format!(
-                "this agent does not run in a VM: its base directory is '{}', not {BASE}",
+                "this agent does not run in a VM: its base directory is '{}', not {VM_BASE_DIRECTORY}",
                 self.directories.base().display()
             )));
         }
@@ -159,7 +161,7 @@ fn default_ip(networks: &Map<String, Value>) -> Option<&str> {
 /// Returns true for a name that is safe as an argument of commands and has the prefix, by which `cleanup`
 /// finds it.
 fn is_user_name(name: &str) -> bool {
-    name.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty())
+    name.strip_prefix(USER_PREFIX).is_some_and(|rest| !rest.is_empty())
         && name.len() <= 32
         && name
             .bytes()

@@ -9,7 +9,7 @@ use super::directories::Directories;
 use super::disks::is_mount_point;
 
 /// Returns the vitals in the form of the bosh-agent, where percentages and sizes are strings.
-pub(super) fn vitals(directories: &Directories) -> Value {
+pub(super) fn read_vitals(directories: &Directories) -> Value {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load: Vec<_> = load.split_whitespace().take(3).collect();
     let memory = Memory::read();
@@ -71,8 +71,8 @@ fn processor() -> Value {
         .filter_map(|number| number.parse().ok())
         .collect();
     let total = numbers.iter().take(8).sum();
-    let share = |indexes: &[usize]| {
-        let part = indexes.iter().filter_map(|index| numbers.get(*index)).sum();
+    let share = |indices: &[usize]| {
+        let part = indices.iter().filter_map(|index| numbers.get(*index)).sum();
         format!("{:.1}", percent(part, total))
     };
     json!({"user": share(&[0, 1]), "sys": share(&[2, 5, 6]), "wait": share(&[4])})
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn vitals_match_the_format_of_bosh_agent() {
-        let vitals = vitals(&Directories::new(Path::new("/nowhere")));
+        let vitals = read_vitals(&Directories::new(Path::new("/nowhere")));
         assert_eq!(vitals["load"].as_array().unwrap().len(), 3);
         assert!(vitals["mem"]["kb"].as_str().unwrap().parse::<u64>().unwrap() > 0);
         assert!(vitals["uptime"]["secs"].as_u64().unwrap() > 0);

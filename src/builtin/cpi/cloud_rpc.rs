@@ -1,5 +1,5 @@
 //! The methods of a CPI whose cloud is a directory: checks the arguments of a request, opens the cloud, and
-//! calls the function of the method.
+//! calls the function of the method. There, `call` is the [`CallContext`] of the request.
 
 use std::io::{Read, Write};
 use std::path::Path;

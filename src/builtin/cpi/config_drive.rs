@@ -16,7 +16,7 @@ use base::JsonObject;
 const MKE2FS: &str = "/usr/sbin/mke2fs";
 /// The size of the file system in KiB. The settings are a few KiB.
 const DRIVE_KIB: u32 = 4096;
-const TIMEOUT: Duration = Duration::from_secs(60);
+const MKE2FS_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Creates the image for the VM `cid` at `image`. mke2fs fills the file system while it creates it, so
 /// nothing is mounted.
@@ -40,7 +40,7 @@ pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> Cp
     let mut command = Command::new(MKE2FS);
     command.args(["-q", "-t", "ext2", "-L", "config-2", "-E", "root_owner=0:0", "-d"]);
     command.args([scratch.path(), image]).arg(format!("{DRIVE_KIB}k"));
-    let output = programs::run(&mut command, TIMEOUT)
+    let output = programs::run(&mut command, MKE2FS_TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("running '{MKE2FS}' (package e2fsprogs)"), error))?;
     if !output.status.success() {
         let reason = output.reason();

@@ -80,10 +80,10 @@ pub(super) fn attach(call: &mut IronicCall, cid: &str, disk: &VolumeName) -> Cpi
     let is_attached = node.list_targets(&call.ironic)?.iter().any(|target| target.volume == *disk);
     if !is_attached {
         let targets = node.list_all_targets(&call.ironic)?;
-        let boot_indexes: Vec<u64> =
+        let boot_indices: Vec<u64> =
             targets.iter().filter_map(|target| target.get("boot_index").and_then(Value::as_u64)).collect();
         // 0 is reserved for the volume that the machine boots from.
-        let index = (1..).find(|index| !boot_indexes.contains(index)).unwrap_or(1);
+        let index = (1..).find(|index| !boot_indices.contains(index)).unwrap_or(1);
         let result = node.add_target(&call.ironic, disk, VolumeKind::Disk, index, &export, &login);
         if let Err(failure) = result {
             call.storage.unexport(disk)?;

@@ -97,8 +97,8 @@ impl Node {
         };
         let connectors = ironic.list(Collection::Connectors, &ListOptions::for_node(&self.uuid))?;
         let names_of_type = |kind: &str| -> Vec<String> {
-            let matching = connectors.iter().filter(|connector| text(connector, "type") == kind);
-            matching.map(|connector| text(connector, "connector_id").to_owned()).collect()
+            let matching_connectors = connectors.iter().filter(|connector| text(connector, "type") == kind);
+            matching_connectors.map(|connector| text(connector, "connector_id").to_owned()).collect()
         };
         let names = names_of_type(kind);
         Ok(match (names.is_empty(), kind) {

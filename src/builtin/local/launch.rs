@@ -19,7 +19,7 @@ use crate::cpi::process::{ProcessIdentity, timespec};
 
 /// The log of init and the agent, in the VM's directory. Both stages of a boot and the agent inherit the open
 /// file, and with it a shared lock, see [`wait_until_empty`].
-const LOG: &str = base::vm_directory::AGENT_LOG;
+const LOG_FILE: &str = base::vm_directory::AGENT_LOG;
 /// The timeout of a boot, which is a few mounts and one exec.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum size of a report, in bytes.
@@ -46,7 +46,7 @@ pub(super) fn boot(
     vm_directory: &Path,
     namespace_path: Option<&Path>,
 ) -> CpiResult<BootedVm> {
-    let log_path = vm_directory.join(LOG);
+    let log_path = vm_directory.join(LOG_FILE);
     let start_error = |error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("starting 'vm-boot' failed: {error}"))
     };
@@ -97,7 +97,7 @@ pub(super) fn boot(
 /// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
 /// themselves after a short time.
 pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
-    let path = vm_directory.join(LOG);
+    let path = vm_directory.join(LOG_FILE);
     let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {
         Ok(log) => log,

@@ -42,11 +42,11 @@ pub(super) fn run_inside<T: Send>(
     let Some(namespace) = namespace else { return check() };
     // Each thread has its own namespace, so a new thread enters it and this one stays outside.
     std::thread::scope(|scope| {
-        let checking = scope.spawn(|| {
+        let check_thread = scope.spawn(|| {
             enter(namespace).map_err(CpiFailure::cloud)?;
             check()
         });
-        checking.join().unwrap_or_else(|_| {
+        check_thread.join().unwrap_or_else(|_| {
             let path = namespace.display();
             Err(CpiFailure::cloud(format!("checking the network namespace '{path}' ended with a panic")))
         })

@@ -35,7 +35,7 @@ use base::files;
 /// The directory of attached disks, below the VM's directory.
 pub(super) const DEVICES: &str = "devices";
 /// The file with the identity of a VM's init.
-pub(super) const PROCESS: &str = "process.json";
+pub(super) const PROCESS_FILE: &str = "process.json";
 /// The time that init and the agent have to end before they are killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -161,7 +161,9 @@ pub(super) fn device_path(vm_directory: &Path, disk: &Cid) -> PathBuf {
 
 /// Returns true if the running VM has mounted the attached disk.
 pub(super) fn has_mounted(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
-    let Some(process) = read_json::<ProcessIdentity>(&lock.path.join(PROCESS))? else { return Ok(false) };
+    let Some(process) = read_json::<ProcessIdentity>(&lock.path.join(PROCESS_FILE))? else {
+        return Ok(false);
+    };
     let is_running = process.is_running().map_err(|error| CpiFailure::io("checking the VM's init", error))?;
     if !is_running {
         return Ok(false);
@@ -201,7 +203,7 @@ pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
 
 /// Stops the VM in a staged directory and moves the data of its disks back, before the directory is removed.
 pub(super) fn prepare_removal(cloud: &Cloud, path: &Path) -> CpiResult<()> {
-    if let Some(process) = read_json::<ProcessIdentity>(&path.join(PROCESS))? {
+    if let Some(process) = read_json::<ProcessIdentity>(&path.join(PROCESS_FILE))? {
         stop_init(&process)?;
     }
     launch::wait_until_empty(path)?;
@@ -217,7 +219,7 @@ pub(super) fn prepare_removal(cloud: &Cloud, path: &Path) -> CpiResult<()> {
 
 /// Stops the VM by the init on record, if there is one.
 fn stop(lock: &ObjectLock) -> CpiResult<()> {
-    match read_json::<ProcessIdentity>(&lock.path.join(PROCESS))? {
+    match read_json::<ProcessIdentity>(&lock.path.join(PROCESS_FILE))? {
         Some(process) => stop_init(&process),
         None => Ok(()),
     }
@@ -255,7 +257,7 @@ fn boot(call: &mut LocalCall, lock: &ObjectLock, namespace: Option<&Path>) -> Cp
     }
     // If the call is killed before this line, the VM ends. If it is killed after it, the next call finds the
     // VM.
-    write_json(&lock.path.join(PROCESS), &booted_vm.init)?;
+    write_json(&lock.path.join(PROCESS_FILE), &booted_vm.init)?;
     booted_vm.commit()
 }
 

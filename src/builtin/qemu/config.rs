@@ -21,7 +21,7 @@ use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::misspelt_key;
 use base::JsonObject;
-use base::error::question;
+use base::error::did_you_mean_question;
 
 /// The keys that this module reads.
 const KEYS: [&str; 10] = [
@@ -148,7 +148,7 @@ fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
         Some((key, suggestion)) => Err(CpiFailure::cloud(format!(
             "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
             key.escape_debug(),
-            question(suggestion)
+            did_you_mean_question(suggestion)
         ))),
         None => Ok(()),
     }

@@ -12,7 +12,7 @@ use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::run_with_stdin;
 
-const TIMEOUT: Duration = Duration::from_secs(120);
+const QEMU_IMG_TIMEOUT: Duration = Duration::from_secs(120);
 /// The timeout of a copy of a whole image.
 const COPY_TIMEOUT: Duration = Duration::from_secs(1800);
 
@@ -58,23 +58,23 @@ impl ImageInfo {
 impl QemuImg {
     /// Finds the program.
     pub(super) fn new(programs: &Programs) -> CpiResult<QemuImg> {
-        Ok(QemuImg { program: programs.image()? })
+        Ok(QemuImg { program: programs.find_qemu_img()? })
     }
 
     /// Describes an image that no VM uses.
     pub(super) fn read_info(&self, image: &Path) -> CpiResult<ImageInfo> {
-        self.describe(&["--output=json", "--"], image)
+        self.read_info_with(&["--output=json", "--"], image)
     }
 
     /// Describes an image that a VM may be writing.
     pub(super) fn read_info_while_in_use(&self, image: &Path) -> CpiResult<ImageInfo> {
-        self.describe(&["--force-share", "--output=json", "--"], image)
+        self.read_info_with(&["--force-share", "--output=json", "--"], image)
     }
 
-    fn describe(&self, options: &[&str], image: &Path) -> CpiResult<ImageInfo> {
+    fn read_info_with(&self, options: &[&str], image: &Path) -> CpiResult<ImageInfo> {
         let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
         arguments.push(image.as_os_str());
-        let stdout = self.run("info", &arguments, None, Stdio::null(), TIMEOUT)?;
+        let stdout = self.run("info", &arguments, None, Stdio::null(), QEMU_IMG_TIMEOUT)?;
         serde_json::from_slice(&stdout).map_err(|error| {
             CpiFailure::cloud(format!("'{} info' printed no description: {error}", self.program.display()))
         })
@@ -89,13 +89,13 @@ impl QemuImg {
     pub(super) fn create_bytes(&self, image: &Path, bytes: u64) -> CpiResult<()> {
         let size = bytes.to_string();
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run("create", &arguments, None, Stdio::null(), TIMEOUT).map(drop)
+        self.run("create", &arguments, None, Stdio::null(), QEMU_IMG_TIMEOUT).map(drop)
     }
 
     /// Creates the overlay `name` of the image `base`, both in `directory`.
     pub(super) fn create_overlay(&self, directory: &Path, base: &str, name: &str) -> CpiResult<()> {
         let arguments = ["-q", "-f", "qcow2", "-F", "qcow2", "-b", base, name].map(OsStr::new);
-        self.run("create", &arguments, Some(directory), Stdio::null(), TIMEOUT).map(drop)
+        self.run("create", &arguments, Some(directory), Stdio::null(), QEMU_IMG_TIMEOUT).map(drop)
     }
 
     /// Grows an image that no VM uses. The program holds the lock of the disk, so that the next call waits
@@ -103,7 +103,7 @@ impl QemuImg {
     pub(super) fn resize(&self, lock: &ObjectLock, image: &Path, mib: u64) -> CpiResult<()> {
         let size = format!("{mib}M");
         let arguments = [OsStr::new("-q"), "-f".as_ref(), "qcow2".as_ref(), image.as_os_str(), size.as_ref()];
-        self.run("resize", &arguments, None, lock.as_stdin()?, TIMEOUT).map(drop)
+        self.run("resize", &arguments, None, lock.as_stdin()?, QEMU_IMG_TIMEOUT).map(drop)
     }
 
     /// Copies an image of the given format to a new one in format qcow2.

@@ -21,9 +21,9 @@ use crate::cpi::process::ProcessIdentity;
 use base::console::LastBoot;
 
 /// The file with the identity of QEMU.
-const PROCESS: &str = "process.json";
+const PROCESS_FILE: &str = "process.json";
 /// The errors of QEMU.
-const LOG: &str = base::vm_directory::QEMU_LOG;
+const LOG_FILE: &str = base::vm_directory::QEMU_LOG;
 /// The maximum size of the part of the log that is read, in bytes.
 const MAX_LOG_BYTES: u64 = 64 << 10;
 /// The time that QEMU has until it answers.
@@ -48,7 +48,7 @@ pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()>
     let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
     };
-    let path = directory.join(LOG);
+    let path = directory.join(LOG_FILE);
     let log = || -> io::Result<File> {
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
         log.lock_shared()?;
@@ -104,7 +104,7 @@ fn record_and_wait(child: &mut Child, directory: &Path, log_path: &Path, log_sta
     };
     let pid = i32::try_from(child.id()).map_err(|_| boot_error("QEMU has no pid".to_owned()))?;
     let identity = ProcessIdentity::of(pid).map_err(|error| boot_error(error.to_string()))?;
-    write_json(&directory.join(PROCESS), &identity)?;
+    write_json(&directory.join(PROCESS_FILE), &identity)?;
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| boot_error(error.to_string()))? {
@@ -135,7 +135,7 @@ fn last_line(log_path: &Path, log_start: u64) -> Option<String> {
 
 /// Returns true if the QEMU of the VM in this directory runs.
 pub(super) fn is_running(directory: &Path) -> CpiResult<bool> {
-    match read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
+    match read_json::<ProcessIdentity>(&directory.join(PROCESS_FILE))? {
         Some(process) => {
             process.is_running().map_err(|error| CpiFailure::io("checking the QEMU of the VM", error))
         }
@@ -161,7 +161,7 @@ pub(super) fn shut_down(directory: &Path, timeout: Duration) -> CpiResult<()> {
 
 /// Stops the QEMU on record, and any that runs without a record. Waits until no process of the VM runs.
 pub(super) fn stop(directory: &Path) -> CpiResult<()> {
-    if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS))? {
+    if let Some(process) = read_json::<ProcessIdentity>(&directory.join(PROCESS_FILE))? {
         stop_qemu(&process)?;
     }
     stop_unrecorded_and_wait(directory)
@@ -177,7 +177,7 @@ fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
 /// Stops a QEMU of this VM that is not on record, because the call that started it was killed. Waits until no
 /// process holds the log of the VM.
 fn stop_unrecorded_and_wait(directory: &Path) -> CpiResult<()> {
-    let path = directory.join(LOG);
+    let path = directory.join(LOG_FILE);
     let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match File::open(&path) {
         Ok(log) => log,

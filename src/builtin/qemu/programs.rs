@@ -13,9 +13,9 @@ const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 /// The only architecture of VMs: that of the program `qemu-system-x86_64`.
 pub(super) const ARCHITECTURE: &str = "x86_64";
 /// The program that runs a VM.
-const SYSTEM: &str = "qemu-system-x86_64";
+const QEMU_SYSTEM: &str = "qemu-system-x86_64";
 /// The program that makes images of disks.
-const IMAGE: &str = "qemu-img";
+const QEMU_IMG: &str = "qemu-img";
 /// The oldest version that accepts JSON in the option `-device`.
 const OLDEST_VERSION: (u32, u32) = (6, 2);
 /// The time that the program has to print its version.
@@ -40,13 +40,13 @@ impl Programs {
     }
 
     /// Returns the path of `qemu-img`. Fails if it is not installed.
-    pub(super) fn image(&self) -> CpiResult<PathBuf> {
-        self.find(IMAGE, "qemu-utils")
+    pub(super) fn find_qemu_img(&self) -> CpiResult<PathBuf> {
+        self.find(QEMU_IMG, "qemu-utils")
     }
 
     /// Returns the program that runs VMs. Fails if it is not installed, too old or broken.
-    pub(super) fn system(&self) -> CpiResult<QemuSystem> {
-        let path = self.find(SYSTEM, "qemu-system-x86")?;
+    pub(super) fn find_qemu_system(&self) -> CpiResult<QemuSystem> {
+        let path = self.find(QEMU_SYSTEM, "qemu-system-x86")?;
         let version_error = |reason: String| {
             let path = path.display();
             CpiFailure::new(FailureKind::NotSupported, format!("'{path} --version' failed: {reason}"))
@@ -83,12 +83,12 @@ impl Programs {
 }
 
 /// Returns the path of `ip`, which sets up network devices. Fails if it is not installed.
-pub(super) fn ip() -> CpiResult<PathBuf> {
+pub(super) fn find_ip() -> CpiResult<PathBuf> {
     find_program("ip", SEARCH_PATH, "iproute2")
 }
 
 /// Returns the path of a program that makes or changes file systems. Fails if it is not installed.
-pub(super) fn e2fsprogs(name: &str) -> CpiResult<PathBuf> {
+pub(super) fn find_file_system_program(name: &str) -> CpiResult<PathBuf> {
     find_program(name, SEARCH_PATH, "e2fsprogs")
 }
 
@@ -119,7 +119,7 @@ pub(super) fn run_error(program: &Path, error: io::Error) -> CpiFailure {
 }
 
 /// Returns the error for a program that ran and failed to write an image in the cloud. `command` is its path,
-/// with a command of its own if it has some.
+/// and its subcommand if it has one.
 pub(super) fn image_error(command: impl std::fmt::Display, reason: &str) -> CpiFailure {
     let advice = match reason.contains("No space left on device") {
         true => ". Free some space in the CPI's `root`, then run the same command again",
@@ -136,9 +136,9 @@ mod tests {
     fn system(script: Option<&str>) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         if let Some(script) = script {
-            write_program(&directory.path().join(SYSTEM), script).unwrap();
+            write_program(&directory.path().join(QEMU_SYSTEM), script).unwrap();
         }
-        let system = Programs::new(Some(directory.path())).system();
+        let system = Programs::new(Some(directory.path())).find_qemu_system();
         system.map(|system| system.version).map_err(|failure| failure.message)
     }
 

@@ -9,7 +9,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::machine;
 use crate::qemu::network::host_device::{HostDevice, is_device_name};
 use base::JsonObject;
-use base::error::{did_you_mean, nearest, question};
+use base::error::{did_you_mean, did_you_mean_question, nearest};
 
 /// The cloud properties of a VM.
 const VM_KEYS: [&str; 6] = ["cpu", "ram", "root_disk_size", "ephemeral_disk", "extra_disks", "ports"];
@@ -88,7 +88,10 @@ pub(super) fn host_device(network: &str, properties: Option<&Value>) -> CpiResul
     };
     if let Some((key, suggestion)) = misspelt_key(properties, NETWORK_KEYS) {
         let key = key.escape_debug();
-        return Err(network_error(format!("have the unknown key '{key}': {}", question(suggestion))));
+        return Err(network_error(format!(
+            "have the unknown key '{key}': {}",
+            did_you_mean_question(suggestion)
+        )));
     }
     let device = |key: &str| match properties.get(key) {
         None | Some(Value::Null) => Ok(None),

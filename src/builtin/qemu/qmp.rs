@@ -15,7 +15,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 /// The socket, in the VM's directory.
 pub(super) const SOCKET: &str = "qmp";
 /// The timeout of one command.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const QMP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
@@ -41,11 +41,11 @@ impl Qmp {
     /// Like [`Qmp::connect`], for callers that try again.
     pub(super) fn try_connect(directory: &Path) -> io::Result<Qmp> {
         // The path of a socket must be short, and that of the directory may be long.
-        let open = File::open(directory)?;
-        let stream = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", open.as_raw_fd()))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
+        let directory_file = File::open(directory)?;
+        let stream = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory_file.as_raw_fd()))?;
+        stream.set_write_timeout(Some(QMP_TIMEOUT))?;
         let mut qmp = Qmp { stream, buffer: Vec::new(), events: Vec::new() };
-        let greeting = qmp.receive(Instant::now() + TIMEOUT)?;
+        let greeting = qmp.receive(Instant::now() + QMP_TIMEOUT)?;
         if greeting.get("QMP").is_none() {
             return Err(io::Error::other("the socket does not speak QMP"));
         }
@@ -64,7 +64,7 @@ impl Qmp {
     fn exchange(&mut self, command: &str, arguments: &Value) -> io::Result<Result<Value, String>> {
         let request = format!("{}\n", json!({"execute": command, "arguments": arguments}));
         self.stream.write_all(request.as_bytes())?;
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + QMP_TIMEOUT;
         loop {
             let message = self.receive(deadline)?;
             if let Some(result) = message.get("return") {
@@ -90,9 +90,9 @@ impl Qmp {
         loop {
             match self.receive(deadline) {
                 Ok(message) => {
-                    let is_answer = is_wanted(&message);
+                    let has_come = is_wanted(&message);
                     self.events.push(message);
-                    if is_answer {
+                    if has_come {
                         return Ok(true);
                     }
                 }

@@ -48,7 +48,7 @@ const SLACK_BYTES: u64 = 512 * MIB;
 /// The maximum length of a path. Some C libraries let debugfs read lines of at most 1 KiB.
 const MAX_PATH_BYTES: usize = 900;
 /// The timeout of each program, which writes a whole image.
-const TIMEOUT: Duration = Duration::from_secs(1800);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The configuration of the bosh-agent.
 const AGENT_CONFIGURATION: &str = "var/vcap/bosh/agent.json";
 const MAX_AGENT_CONFIGURATION_BYTES: u64 = 1 << 20;
@@ -63,7 +63,8 @@ pub(super) struct RootDisk {
 impl RootDisk {
     /// Finds the programs and checks the names of the files.
     pub(super) fn new(files: RootFileSystem) -> CpiResult<RootDisk> {
-        let (mke2fs, debugfs) = (programs::e2fsprogs("mke2fs")?, programs::e2fsprogs("debugfs")?);
+        let (mke2fs, debugfs) =
+            (programs::find_file_system_program("mke2fs")?, programs::find_file_system_program("debugfs")?);
         for path in files.attributes.keys() {
             let bytes = path.as_os_str().as_bytes();
             let problem = if bytes.iter().any(|byte| b"\"\n\r".contains(byte)) {
@@ -191,7 +192,7 @@ impl RootDisk {
 
 fn run_in(directory: &Path, command: &mut Command, program: &Path) -> CpiResult<ProgramOutput> {
     command.current_dir(directory).env_clear().env("LC_ALL", "C");
-    run(command, TIMEOUT).map_err(|error| run_error(program, error))
+    run(command, PROGRAM_TIMEOUT).map_err(|error| run_error(program, error))
 }
 
 /// Writes the boot record of a disk with one partition of this size.

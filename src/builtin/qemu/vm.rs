@@ -43,7 +43,7 @@ pub(super) fn create(
     let (hardware, system, qemu_img, vm_networks, stemcell) = (|| {
         let hardware = VmHardware::parse(&arguments.cloud_properties)?;
         let programs = call.programs();
-        let (system, qemu_img) = (programs.system()?, QemuImg::new(&programs)?);
+        let (system, qemu_img) = (programs.find_qemu_system()?, QemuImg::new(&programs)?);
         let config = &call.config;
         let ports = &hardware.ports;
         let vm_networks =
@@ -141,7 +141,7 @@ pub(super) fn reboot(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult
     let lock = cloud.lock_existing(cid)?;
     let record: QemuRecord = records::read(&lock, cid)?;
     let hardware = VmHardware::parse(&record.cloud_properties)?;
-    let system = call.programs().system()?;
+    let system = call.programs().find_qemu_system()?;
     process::shut_down(&lock.path, call.config.guest_timeout())?;
     let networks = &record.cpi_fields;
     networks.check_host()?;

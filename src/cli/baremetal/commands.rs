@@ -685,7 +685,7 @@ pub(in crate::cli) fn examples(path: &str) -> Vec<&'static str> {
 }
 
 /// Adds the commands whose words begin with those of the group `path`.
-pub(super) fn describe(group: Command, path: &str) -> Command {
+pub(super) fn with_subcommands(group: Command, path: &str) -> Command {
     let mut names: Vec<&'static str> = Vec::new();
     let paths = COMMANDS.iter().filter_map(|spec| match path {
         "" => Some(spec.path),
@@ -699,11 +699,11 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
     let commands = names.into_iter().map(|name| {
         let path = format!("{path} {name}").trim().to_owned();
         match find(&path) {
-            Some(spec) => spec.describe(Command::new(name)),
+            Some(spec) => spec.with_arguments(Command::new(name)),
             None => {
                 let summary =
                     GROUPS.iter().find(|(group, _)| *group == path).map_or("", |(_, summary)| summary);
-                describe(Command::new(name).about(summary), &path)
+                with_subcommands(Command::new(name).about(summary), &path)
             }
         }
     });
@@ -711,7 +711,8 @@ pub(super) fn describe(group: Command, path: &str) -> Command {
 }
 
 impl CommandSpec {
-    fn describe(&self, command: Command) -> Command {
+    /// Adds the help, the arguments and the usage to the command.
+    fn with_arguments(&self, command: Command) -> Command {
         let command = command.about(self.summary);
         let command = match self.details {
             "" => command,

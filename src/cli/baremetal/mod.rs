@@ -44,7 +44,7 @@ impl std::fmt::Debug for BaremetalArgs {
 
 impl Args for BaremetalArgs {
     fn augment_args(command: Command) -> Command {
-        commands::describe(Connection::augment_args(command), "")
+        commands::with_subcommands(Connection::augment_args(command), "")
     }
 
     fn augment_args_for_update(command: Command) -> Command {

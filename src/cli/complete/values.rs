@@ -132,8 +132,10 @@ fn matching_candidates(word: &OsStr, texts: impl IntoIterator<Item = String>) ->
 /// Returns the names that begin with the typed word, with their descriptions.
 fn described_candidates(word: &OsStr, names: Vec<DescribedName>) -> Vec<CompletionCandidate> {
     let Some(word) = word.to_str() else { return Vec::new() };
-    let matching = names.into_iter().filter(|value| value.name.starts_with(word));
-    matching.map(|value| CompletionCandidate::new(value.name).help(Some(value.description.into()))).collect()
+    let matching_names = names.into_iter().filter(|value| value.name.starts_with(word));
+    matching_names
+        .map(|value| CompletionCandidate::new(value.name).help(Some(value.description.into())))
+        .collect()
 }
 
 /// Returns the CPIs of the configuration, then those of recorded resources.

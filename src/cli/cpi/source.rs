@@ -169,7 +169,7 @@ impl SourceArgs {
                     stemcell: stemcell.map(Path::to_owned),
                 };
                 let cpi = cpi_set::open_cpi(&request, run)?;
-                context.clone_from(&cpi.context);
+                context.clone_from(&cpi.context_properties);
                 director_uuid.clone_from(&cpi.director_uuid);
                 let cpi_label = self.cpi_name.as_ref();
                 let cpi_label = cpi_label.map_or_else(|| "CPI".to_owned(), |name| format!("CPI '{name}'"));

@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
 use super::find::{self, OpenedEnvFile, SearchResult};
 use super::{EnvFile, read, trust};
-use crate::cli::hint_commands::EnvironmentWords;
+use crate::cli::hint_commands::EnvironmentArgs;
 use crate::cli::{Cli, help, paths};
 use crate::ui;
 use base::text::{and_list, capitalized, clean_line, shell_word};
@@ -21,7 +21,7 @@ use base::{Error, ErrorKind, Result};
 /// The parsed arguments of this process.
 pub(in crate::cli) enum CommandLine {
     /// A command, its words for hints, and remarks about the env file.
-    Understood(Box<Cli>, EnvironmentWords, Vec<Remark>),
+    Understood(Box<Cli>, EnvironmentArgs, Vec<Remark>),
     /// A command with an unusable env file.
     Unusable(Box<Cli>, Error),
     /// Invalid arguments, or a request for help.
@@ -50,14 +50,14 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Ok(matches) => matches,
         // The lenient grammar would show a default for the manifest.
         Err(error) if is_help(&error) => {
-            let help_grammar = with_optional_words(grammar.clone());
+            let help_grammar = with_optional_positionals(grammar.clone());
             return Err(help_grammar.try_get_matches_from(args).err().unwrap_or(error));
         }
         // An env file does not correct this mistake.
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = innermost_command(&first_matches);
-    let words = EnvironmentWords::of(matches, &|id| is_given(matches, id));
+    let environment_args = EnvironmentArgs::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
@@ -80,7 +80,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
-            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, words, Vec::new())),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, environment_args, Vec::new())),
             (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
@@ -100,7 +100,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     }
     let Some(file) = file else {
         return match (parse_strictly(), remarks.first()) {
-            (Ok(cli), _) => Ok(CommandLine::Understood(cli, words, remarks)),
+            (Ok(cli), _) => Ok(CommandLine::Understood(cli, environment_args, remarks)),
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
                 unusable_if_unnamed(error, Some(clean_line(text)))
             }
@@ -111,14 +111,14 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
             }
         };
     };
-    let words = match file.manifest() {
-        Some(_) if !is_named => words.with_found_manifest(),
-        _ => words,
+    let environment_args = match file.manifest() {
+        Some(_) if !is_named => environment_args.with_found_manifest(),
+        _ => environment_args,
     };
     let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
     match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
-            Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), words, remarks))
+            Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), environment_args, remarks))
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable_file(error),
@@ -398,7 +398,7 @@ fn innermost_command(matches: &ArgMatches) -> (Vec<String>, &ArgMatches) {
 pub(in crate::cli) const REQUIRED_ARGS: [&str; 2] = ["manifest", "store"];
 
 /// Makes the arguments optional that an env file may supply, for help and documents.
-pub(in crate::cli) fn with_optional_words(command: Command) -> Command {
+pub(in crate::cli) fn with_optional_positionals(command: Command) -> Command {
     map_supplied(command, &|arg| arg.required(false))
 }
 

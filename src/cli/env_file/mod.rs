@@ -26,7 +26,7 @@ use manifest::{EnvFileVariables, Inputs};
 
 pub(super) use command_line::{
     CommandLine, REQUIRED_ARGS, Remark, can_supply, map_all_args, parse_command_line,
-    parse_partial_command_line, with_optional_words,
+    parse_partial_command_line, with_optional_positionals,
 };
 pub(super) use find::FILE_NAME;
 

@@ -32,7 +32,7 @@ enum ValueShape {
 
 /// The options that an env file may set, with `_` for `-`. Options that request an action (`--recreate`) or
 /// skip a question (`--non-interactive`) belong on the command line. `monopile trust` shows the use of each.
-const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
+const ENV_FILE_OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
     ("agent_timeout", ValueShape::Text, OptionUse::Setting),
     ("boot_timeout", ValueShape::Text, OptionUse::Setting),
     ("cache", ValueShape::Text, OptionUse::SharedCache),
@@ -69,8 +69,8 @@ const OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
 /// The maximum size of an env file, in bytes.
 pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
-/// The keys that describe the manifest, its variables and its state. Unlike [`OPTIONS`], each has a field of
-/// its own.
+/// The keys that describe the manifest, its variables and its state. Unlike [`ENV_FILE_OPTIONS`], each has
+/// a field of its own.
 const KEYS: [&str; 9] = [
     "manifest",
     "ops_files",
@@ -173,9 +173,9 @@ impl Reader {
         let Some(name) = key.as_str() else {
             return self.report(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
-        let option = OPTIONS.into_iter().find(|(option, ..)| *option == name);
+        let option = ENV_FILE_OPTIONS.into_iter().find(|(option, ..)| *option == name);
         if option.is_none() && !KEYS.contains(&name) {
-            let hint = did_you_mean(name, KEYS.into_iter().chain(OPTIONS.map(|(key, ..)| key)));
+            let hint = did_you_mean(name, KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)));
             return self.report(key, format!("the env file has the unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
@@ -379,10 +379,10 @@ mod tests {
     fn every_key_is_documented_and_every_option_exists() {
         let page = include_str!("../../../docs/env-file.md");
         let grammar = crate::cli::grammar();
-        for (key, ..) in OPTIONS {
+        for (key, ..) in ENV_FILE_OPTIONS {
             assert!(has_option(&grammar, &option_name(key)), "no command has an option for {key}");
         }
-        for key in KEYS.into_iter().chain(OPTIONS.map(|(key, ..)| key)) {
+        for key in KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)) {
             assert!(page.contains(&format!("`{key}`")), "docs/env-file.md does not name {key}");
         }
     }

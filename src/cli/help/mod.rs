@@ -333,7 +333,7 @@ fn first_steps() -> String {
 /// Returns the part of `monopile --help` after the commands.
 pub(super) fn overview(grammar: &Command) -> String {
     let options = layout::long_options(grammar);
-    let exit_codes = exit_codes(&exit_code::TABLE);
+    let exit_codes = exit_codes(&exit_code::CODES);
     let (steps, pages) = (first_steps(), page_list("Pages of the book, with `monopile help PAGE`"));
     format!(
         "{options}\n\n{exit_codes}\n\n{steps}\n\n{COMMAND_HELP_NOTE}\n\n{pages}\n\n{DURATIONS_NOTE}\n\n\
@@ -631,7 +631,7 @@ fn with_notes_below(command: Command, path: &str, globals: &[Arg], is_asked: IsA
     }
     let help_command = match command.has_subcommands() {
         true => command.clone(),
-        false => env_file::with_optional_words(command.clone()),
+        false => env_file::with_optional_positionals(command.clone()),
     };
     let text = |options: String, notes: String| format!("{options}\n\n{notes}");
     let short = text(layout::short_help(&help_command), notes.short());

@@ -9,7 +9,7 @@ const GAP_COLUMNS: usize = 2;
 #[derive(Debug, Default)]
 pub(super) struct TextTable {
     rows: Vec<Vec<Inline>>,
-    /// The cells of the row that is not ended.
+    /// The cells so far of the row that is being collected.
     row: Vec<Inline>,
 }
 

@@ -14,7 +14,7 @@ use engine::protocol::{
 use engine::record_commands::{self, ConsentRequest, ForgettableRecord};
 
 /// The heading of the records to forget.
-const RECORD: &str = "Record (exactly one)";
+const RECORD_HEADING: &str = "Record (exactly one)";
 
 /// Forget a record; nothing is deleted in the IaaS
 ///
@@ -51,31 +51,31 @@ pub(super) struct ForgetArgs {
 #[group(required = true, multiple = false)]
 struct RecordArgs {
     /// Forget the VM
-    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<VmKind>(),
+    #[arg(long, help_heading = RECORD_HEADING, value_name = "CID", value_parser = cid::<VmKind>(),
           value_hint = ValueHint::Other)]
     vm: Option<VmCid>,
 
     /// Forget a disk
-    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<DiskKind>(),
+    #[arg(long, help_heading = RECORD_HEADING, value_name = "CID", value_parser = cid::<DiskKind>(),
           value_hint = ValueHint::Other)]
     disk: Option<DiskCid>,
 
     /// Forget a stemcell
-    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<StemcellKind>(),
+    #[arg(long, help_heading = RECORD_HEADING, value_name = "CID", value_parser = cid::<StemcellKind>(),
           value_hint = ValueHint::Other)]
     stemcell: Option<StemcellCid>,
 
     /// Forget a snapshot
-    #[arg(long, help_heading = RECORD, value_name = "CID", value_parser = cid::<SnapshotKind>(),
+    #[arg(long, help_heading = RECORD_HEADING, value_name = "CID", value_parser = cid::<SnapshotKind>(),
           value_hint = ValueHint::Other)]
     snapshot: Option<SnapshotCid>,
 
     /// Forget an open call, or a failed one that may have created something
-    #[arg(long, help_heading = RECORD, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
+    #[arg(long, help_heading = RECORD_HEADING, value_name = "REQUEST-ID", value_hint = ValueHint::Other)]
     call: Option<RequestId>,
 
     /// Forget all failed calls that may have created something
-    #[arg(long, help_heading = RECORD)]
+    #[arg(long, help_heading = RECORD_HEADING)]
     failed_calls: bool,
 }
 

@@ -14,7 +14,7 @@ use engine::protocol::{DiskCid, DiskKind, VmCid, VmKind};
 use engine::record_commands::{self, ImportedStemcell};
 
 /// The heading of the resources to import.
-const RESOURCES: &str = "Resources (at least one)";
+const RESOURCES_HEADING: &str = "Resources (at least one)";
 
 /// Recreate a lost state from CIDs
 ///
@@ -36,15 +36,15 @@ pub(super) struct ImportArgs {
     target: EnvironmentArgs,
 
     /// Import this VM
-    #[arg(long, help_heading = RESOURCES, value_name = "CID", value_parser = cid::<VmKind>())]
+    #[arg(long, help_heading = RESOURCES_HEADING, value_name = "CID", value_parser = cid::<VmKind>())]
     vm: Option<VmCid>,
 
     /// Import this persistent disk; the manifest must have its size
-    #[arg(long, help_heading = RESOURCES, value_name = "CID", value_parser = cid::<DiskKind>())]
+    #[arg(long, help_heading = RESOURCES_HEADING, value_name = "CID", value_parser = cid::<DiskKind>())]
     disk: Option<DiskCid>,
 
     /// Import this stemcell (repeatable); give the VM's stemcell first
-    #[arg(long = "stemcell", help_heading = RESOURCES, value_name = "CID=NAME/VERSION")]
+    #[arg(long = "stemcell", help_heading = RESOURCES_HEADING, value_name = "CID=NAME/VERSION")]
     stemcells: Vec<ImportedStemcell>,
 
     /// `api_version` of the stemcells

@@ -18,18 +18,22 @@ use base::{Error, Result};
 
 /// A line of a leftover log: its beginning, a call, an answer, or a resource that was created or deleted.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
+enum LogLine {
     /// The first line: the CPI of the run.
-    Begun { cpi: String },
+    #[serde(rename = "begun")]
+    RunBegin { cpi: String },
     /// A creating call, before it is made.
-    Asked { method: String, request_id: String },
+    #[serde(rename = "asked")]
+    CallBegin { method: String, request_id: String },
     /// The end of a call, after its resources.
-    Answered { request_id: String },
+    #[serde(rename = "answered")]
+    CallEnd { request_id: String },
     /// A resource that was created.
-    Made(CreatedResource),
+    #[serde(rename = "made")]
+    Created(CreatedResource),
     /// A resource that was deleted.
-    Gone(CreatedResource),
+    #[serde(rename = "gone")]
+    Deleted(CreatedResource),
 }
 
 /// The leftover log of one run.
@@ -70,7 +74,7 @@ impl LeftoverLog {
         let file = UnlockOnDrop::from(file.map_err(write_error)?);
         file.lock().map_err(write_error)?;
         let mut leftover_log = LeftoverLog { file, path };
-        leftover_log.write_line(&Line::Begun { cpi: cpi.to_owned() })?;
+        leftover_log.write_line(&LogLine::RunBegin { cpi: cpi.to_owned() })?;
         for resource in &earlier_leftovers.resources {
             leftover_log.record_resource(resource)?;
         }
@@ -82,22 +86,22 @@ impl LeftoverLog {
 
     /// Records a creating call before it is made.
     pub(super) fn record_call(&mut self, method: &str, request_id: &str) -> Result<()> {
-        self.write_line(&Line::Asked { method: method.to_owned(), request_id: request_id.to_owned() })
+        self.write_line(&LogLine::CallBegin { method: method.to_owned(), request_id: request_id.to_owned() })
     }
 
     /// Records the end of a call, after its resources.
     pub(super) fn record_answer(&mut self, request_id: &str) -> Result<()> {
-        self.write_line(&Line::Answered { request_id: request_id.to_owned() })
+        self.write_line(&LogLine::CallEnd { request_id: request_id.to_owned() })
     }
 
     /// Records a created resource.
     pub(super) fn record_resource(&mut self, resource: &CreatedResource) -> Result<()> {
-        self.write_line(&Line::Made(resource.clone()))
+        self.write_line(&LogLine::Created(resource.clone()))
     }
 
     /// Records that a resource is gone.
     pub(super) fn record_deletion(&mut self, resource: &CreatedResource) -> Result<()> {
-        self.write_line(&Line::Gone(resource.clone()))
+        self.write_line(&LogLine::Deleted(resource.clone()))
     }
 
     /// Ends the leftover log. It stays for the next run if resources are left.
@@ -109,7 +113,7 @@ impl LeftoverLog {
         }
     }
 
-    fn write_line(&mut self, line: &Line) -> Result<()> {
+    fn write_line(&mut self, line: &LogLine) -> Result<()> {
         let write_error = |error| Error::io(format!("writing '{}'", self.path.display()), error);
         let mut text = serde_json::to_vec(line).map_err(|error| write_error(error.into()))?;
         text.push(b'\n');
@@ -121,21 +125,23 @@ impl LeftoverLog {
 fn take_over(file: &File, cpi: &str, earlier_leftovers: &mut Leftovers) -> bool {
     let mut lines = BufReader::new(file).lines().map_while(std::io::Result::ok);
     // Stop at a partial line, which can only be the last one.
-    let mut next_line = || lines.next().and_then(|line| serde_json::from_str::<Line>(&line).ok());
-    if !matches!(next_line(), Some(Line::Begun { cpi: log_cpi }) if log_cpi == cpi) {
+    let mut next_line = || lines.next().and_then(|line| serde_json::from_str::<LogLine>(&line).ok());
+    if !matches!(next_line(), Some(LogLine::RunBegin { cpi: log_cpi }) if log_cpi == cpi) {
         return false;
     }
     while let Some(line) = next_line() {
         match line {
-            Line::Begun { .. } => {}
-            Line::Asked { method, request_id } => {
+            LogLine::RunBegin { .. } => {}
+            LogLine::CallBegin { method, request_id } => {
                 earlier_leftovers.unanswered_calls.push((method, request_id))
             }
-            Line::Answered { request_id } => {
+            LogLine::CallEnd { request_id } => {
                 earlier_leftovers.unanswered_calls.retain(|(_, pending_id)| *pending_id != request_id)
             }
-            Line::Made(resource) => earlier_leftovers.resources.push(resource),
-            Line::Gone(resource) => earlier_leftovers.resources.retain(|candidate| *candidate != resource),
+            LogLine::Created(resource) => earlier_leftovers.resources.push(resource),
+            LogLine::Deleted(resource) => {
+                earlier_leftovers.resources.retain(|candidate| *candidate != resource)
+            }
         }
     }
     true

@@ -102,20 +102,20 @@ const NO_DISK_REASON: &str = "no disk was created";
 
 impl<'a> LifecycleCheck<'_, 'a> {
     fn run(mut self) {
-        let vm = self.create_vm();
-        let disk = self.create_disk(vm.as_ref());
+        let vm = self.check_create_vm();
+        let disk = self.check_create_disk(vm.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
-        self.attach(vm_and_disk.as_ref());
-        self.snapshot(disk.as_ref());
-        self.reboot(vm.as_ref());
-        self.detach(vm_and_disk.as_ref());
-        let disk = self.resize(disk);
+        self.check_attach_disk(vm_and_disk.as_ref());
+        self.check_snapshots(disk.as_ref());
+        self.check_reboot_vm(vm.as_ref());
+        self.check_detach_disk(vm_and_disk.as_ref());
+        let disk = self.check_resize_and_update_disk(disk);
         self.check_parallel_calls(vm.as_ref());
-        let deleted_disk = self.create_and_delete_disk();
+        let deleted_disk = self.check_create_and_delete_disk();
         let existing_vm = vm.as_ref().filter(|_| self.lost_in.is_none());
         missing_resources::check_deleted_disk(self.run, existing_vm, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
-        self.delete_vm(vm.as_ref(), vm_and_disk.as_ref());
+        self.check_delete_vm(vm.as_ref(), vm_and_disk.as_ref());
         if let Some(vm) = &vm {
             missing_resources::check_deleted_vm(self.run, vm, disk.as_ref());
         }
@@ -172,7 +172,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks `create_vm`, `has_vm` and `set_vm_metadata`. Returns the VM if one was created.
-    fn create_vm(&mut self) -> Option<CreatedResource> {
+    fn check_create_vm(&mut self) -> Option<CreatedResource> {
         let stemcell = self.stemcell.clone();
         let (_, resources) = self.run.check_with_resources("create_vm", |check| {
             let Some(stemcell) = stemcell else {
@@ -196,10 +196,10 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks `create_disk` and `has_disk`. Returns the disk if one was created.
-    fn create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
-        let (_, resources) = self
-            .run
-            .check_with_resources("create_disk", |check| create_disk(check, vm.map(|vm| vm.cid.as_str())));
+    fn check_create_disk(&mut self, vm: Option<&CreatedResource>) -> Option<CreatedResource> {
+        let (_, resources) = self.run.check_with_resources("create_disk", |check| {
+            call_create_disk(check, vm.map(|vm| vm.cid.as_str()))
+        });
         let disk = resources.into_iter().next_back();
         self.run.check_or_skip("has_disk", disk.as_ref(), NO_DISK_REASON, |check, disk| {
             expect_existence(check, disk, true)
@@ -209,7 +209,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     /// Checks `attach_disk`, `get_disks` and `set_disk_metadata`. A second `attach_disk` may answer the same
     /// hint or refuse, but not with an error that misleads the caller.
-    fn attach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
+    fn check_attach_disk(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let mut first_hint = None;
         self.check_unless_vm_lost("attach_disk", vm, vm_and_disk, NO_VM_REASON, |check, (vm, disk)| {
@@ -260,7 +260,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks `snapshot_disk`, and `delete_snapshot` with the new snapshot.
-    fn snapshot(&mut self, disk: Option<&CreatedResource>) {
+    fn check_snapshots(&mut self, disk: Option<&CreatedResource>) {
         let lost_vm_reason = self.reason_of_lost_vm();
         let (_, resources) = self.run.check_with_resources("snapshot_disk", |check| match disk {
             _ if lost_vm_reason.is_some() => Err(CheckStop::Skipped(lost_vm_reason.unwrap_or_default())),
@@ -278,7 +278,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks that the VM still exists after `reboot_vm`, and under contract v1 also `configure_networks`.
-    fn reboot(&mut self, vm: Option<&CreatedResource>) {
+    fn check_reboot_vm(&mut self, vm: Option<&CreatedResource>) {
         self.check_unless_vm_lost("reboot_vm", vm, vm, NO_VM_REASON, |check, vm| {
             check.call_or_stop(Method::RebootVm, &[json!(vm.cid)])?;
             match check.ask_presence(vm)? {
@@ -295,7 +295,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks `detach_disk`. A second call may be refused, but not with an error that misleads the caller.
-    fn detach(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
+    fn check_detach_disk(&mut self, vm_and_disk: Option<&(CreatedResource, CreatedResource)>) {
         let vm = vm_and_disk.map(|(vm, _)| vm);
         let arguments = |(vm, disk): &(CreatedResource, CreatedResource)| [json!(vm.cid), json!(disk.cid)];
         self.check_unless_vm_lost("detach_disk", vm, vm_and_disk, NO_VM_REASON, |check, vm_and_disk| {
@@ -329,7 +329,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Checks `resize_disk` and `update_disk`. Returns the disk after them, because an update may replace it.
-    fn resize(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
+    fn check_resize_and_update_disk(&mut self, disk: Option<CreatedResource>) -> Option<CreatedResource> {
         let size = self.run.settings.disk_size;
         let resize = |check: &mut RunningCheck<'_, '_>, disk: &CreatedResource| {
             check.call_or_stop(Method::ResizeDisk, &[json!(disk.cid), json!(size + GROWTH_MIB)]).map(drop)
@@ -425,7 +425,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
 
     /// Checks `create_disk` without a VM, and `delete_disk` of a disk that was never attached. Returns the
     /// deleted disk.
-    fn create_and_delete_disk(&mut self) -> Option<CreatedResource> {
+    fn check_create_and_delete_disk(&mut self) -> Option<CreatedResource> {
         // A director that has no VM for the disk sends null as the VM's CID.
         self.run.check("create_disk with null as the VM", |check| {
             let mut arguments = disk_arguments(check, None);
@@ -437,7 +437,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             }
         });
         let (_, resources) =
-            self.run.check_with_resources("create_disk without a VM", |check| create_disk(check, None));
+            self.run.check_with_resources("create_disk without a VM", |check| call_create_disk(check, None));
         let deleted_disk = resources.into_iter().next_back()?;
         // The deletion itself is checked with another disk.
         self.run.check("delete_disk that was never attached", |check| check.delete(&deleted_disk))?;
@@ -445,7 +445,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     }
 
     /// Deletes the VM with its disk attached, which is the usual case. The disk must survive.
-    fn delete_vm(
+    fn check_delete_vm(
         &mut self,
         vm: Option<&CreatedResource>,
         vm_and_disk: Option<&(CreatedResource, CreatedResource)>,
@@ -470,7 +470,7 @@ fn disk_arguments(check: &RunningCheck<'_, '_>, vm: Option<&str>) -> Vec<Value> 
     arguments
 }
 
-fn create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutcome {
+fn call_create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutcome {
     let arguments = disk_arguments(check, vm);
     check.call_or_stop(Method::CreateDisk, &arguments).map(drop)
 }

@@ -108,7 +108,7 @@ impl RunningCheck<'_, '_> {
 
     /// Sends bytes that need not be a request.
     pub(super) fn send(&mut self, input: &[u8], method: Option<Method>) -> CheckOutcome<AnswerBody> {
-        let exchange = exchange(self.run, self.stage, input, method.is_some())?;
+        let exchange = run_exchange(self.run, self.stage, input, method.is_some())?;
         Ok(self.read_answer(exchange, method))
     }
 
@@ -167,7 +167,7 @@ impl RunningCheck<'_, '_> {
         let exchanges: Vec<Result<Exchange>> = std::thread::scope(|scope| {
             let threads: Vec<_> = requests
                 .iter()
-                .map(|request| scope.spawn(move || exchange(run, stage, request, true)))
+                .map(|request| scope.spawn(move || run_exchange(run, stage, request, true)))
                 .collect();
             let results = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
             results.map(|result| result.unwrap_or_else(|_| Err(Error::failure("a call panicked")))).collect()
@@ -417,7 +417,7 @@ fn request_id(request: &Value) -> &str {
 }
 
 /// Runs the CPI once. Malformed requests have a short timeout.
-fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) -> Result<Exchange> {
+fn run_exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) -> Result<Exchange> {
     let redactor = &run.cpi.redactor;
     let on_log = |line: &str| {
         let line = redactor.clean_and_redact_line(line);
@@ -426,7 +426,7 @@ fn exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) 
     };
     let timeout =
         if has_known_method { run.cpi.timeout } else { run.cpi.timeout.min(MALFORMED_REQUEST_TIMEOUT) };
-    run.cpi.exchange(
+    run.cpi.run_exchange(
         input,
         &ExchangeControl { on_log: &on_log, must_stop_waiting: run.context.must_stop_waiting, timeout },
     )

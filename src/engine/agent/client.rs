@@ -101,7 +101,7 @@ impl Backoff {
 
     /// Pauses, and makes the next pause longer.
     pub fn pause(&mut self, clock: &Clock, activity: Activity) {
-        let _spending = clock.measure(activity);
+        let _timer = clock.measure(activity);
         std::thread::sleep(self.next_pause);
         self.next_pause = (self.next_pause * 3 / 2).min(self.max_pause);
     }
@@ -223,7 +223,7 @@ impl Agent {
             "protocol": PROTOCOL,
         });
         tracing::debug!(method, "asking the agent");
-        let _asking = self.clock.measure(Activity::Agent);
+        let _timer = self.clock.measure(Activity::Agent);
         self.clock.count(|counts| {
             counts.agent_messages += 1;
             counts.compilations += u64::from(method == "compile_package");
@@ -350,7 +350,7 @@ impl Agent {
                         on_problem(problem.clone());
                         last_problem = problem;
                     }
-                    backoff.pause(&self.clock, Activity::Waiting);
+                    backoff.pause(&self.clock, Activity::Pause);
                 }
                 Err(error) => return Err(error),
             }
@@ -364,7 +364,7 @@ impl Agent {
         let file = File::open(path).map_err(read_error)?;
         let length = file.metadata().map_err(read_error)?.len();
         let mut reader = CountingReader { inner: file, bytes_done: 0, on_bytes };
-        let sending = self.clock.measure(Activity::Agent);
+        let timer = self.clock.measure(Activity::Agent);
         let mut request = self
             .current_client()
             .http
@@ -387,7 +387,7 @@ impl Agent {
             .send(ureq::SendBody::from_reader(&mut reader))
             .map_err(|error| self.request_error("put blob", self.timeouts.digest, error))
             .and_then(|response| self.check_status("put blob", response.status().as_u16()));
-        drop(sending);
+        drop(timer);
         match outcome {
             Ok(()) => {
                 self.clock.count(|counts| counts.bytes_sent += length);
@@ -409,7 +409,7 @@ impl Agent {
 
     /// Downloads a blob into a writer, and returns its size in bytes.
     pub fn get_blob(&self, id: &str, writer: &mut dyn io::Write) -> Result<u64, AgentError> {
-        let _receiving = self.clock.measure(Activity::Agent);
+        let _timer = self.clock.measure(Activity::Agent);
         let response = self
             .current_client()
             .http

@@ -10,7 +10,7 @@ use stall::StallPoint;
 mod stall;
 
 /// Timeouts that are short, but long enough for a handshake on a busy machine.
-const SHORT: AgentTimeouts = AgentTimeouts {
+const SHORT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
     connect: Duration::from_millis(500),
     message: Duration::from_secs(1),
     digest: Duration::from_millis(1500),
@@ -74,17 +74,19 @@ fn points() -> impl Iterator<Item = StallPoint> {
 fn request_to_a_stalled_agent_times_out() {
     let threads = points().map(|point| {
         std::thread::spawn(move || {
-            let StalledAgent { agent, .. } = stalled_at(point, SHORT);
+            let StalledAgent { agent, .. } = stalled_at(point, SHORT_TIMEOUTS);
             let (method, problem, timeout) = match point {
                 StallPoint::Accepted | StallPoint::Handshake => {
-                    ("get_state", "no TLS connection within 0.5 s", SHORT.connect)
+                    ("get_state", "no TLS connection within 0.5 s", SHORT_TIMEOUTS.connect)
                 }
                 StallPoint::Continue | StallPoint::Headers | StallPoint::Drip | StallPoint::Body => {
-                    ("get_state", "no complete answer within 1.0 s", SHORT.message)
+                    ("get_state", "no complete answer within 1.0 s", SHORT_TIMEOUTS.message)
                 }
-                StallPoint::Task => ("get_task", "no complete answer within 1.0 s", SHORT.message),
-                StallPoint::Upload => ("put blob", "no byte was transferred for 0.5 s", SHORT.stall),
-                StallPoint::Download => ("get blob", "no byte was transferred for 0.5 s", SHORT.stall),
+                StallPoint::Task => ("get_task", "no complete answer within 1.0 s", SHORT_TIMEOUTS.message),
+                StallPoint::Upload => ("put blob", "no byte was transferred for 0.5 s", SHORT_TIMEOUTS.stall),
+                StallPoint::Download => {
+                    ("get blob", "no byte was transferred for 0.5 s", SHORT_TIMEOUTS.stall)
+                }
             };
             let start = Instant::now();
             let error = reach(&agent, point);
@@ -120,12 +122,12 @@ fn signal_ends_the_wait_for_a_stalled_agent() {
 #[test]
 fn ping_is_limited_by_the_agent_timeout() {
     let StalledAgent { agent, .. } =
-        stalled_at(StallPoint::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT });
+        stalled_at(StallPoint::Headers, AgentTimeouts { message: AGENT_TIMEOUTS.message, ..SHORT_TIMEOUTS });
     let start = Instant::now();
     let error = agent.wait_until_ready(Duration::from_millis(500), &mut |_| {}).unwrap_err();
     assert!(matches!(error, AgentError::Stalled { .. }), "{error}");
     assert!(
-        start.elapsed() < Duration::from_millis(500) + SHORT.connect * 2 + MAX_DELAY,
+        start.elapsed() < Duration::from_millis(500) + SHORT_TIMEOUTS.connect * 2 + MAX_DELAY,
         "{:?}",
         start.elapsed()
     );

@@ -14,7 +14,7 @@ use manifest::deployment::{CloudProvider, PreviousAgent};
 
 /// Returns the address, credentials and CA of the agent, and the proxy on the way to it. Without a CA,
 /// `--insecure-agent` is required.
-pub(crate) fn endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
+pub(crate) fn resolve_endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
     let unverified = AgentEndpoint::unverified(&provider.mbus, &run.redactor)
         .context(|| format!("{}: the agent's address cannot be used", provider.mbus_place))?;
@@ -60,12 +60,12 @@ fn unusable_ca_error(provider: &CloudProvider, error: Error) -> Error {
 }
 
 /// Returns a client of the agent. A signal interrupts it, and its waits are measured with the run's clock.
-pub(crate) fn connect(run: &RunContext, endpoint: AgentEndpoint, state: &State) -> Agent {
+pub(crate) fn create_client(run: &RunContext, endpoint: AgentEndpoint, state: &State) -> Agent {
     with_timeouts(run, endpoint, state, AGENT_TIMEOUTS)
 }
 
-/// Like [`connect`], with a timeout for each message, including the connection.
-pub(crate) fn connect_within(
+/// Like [`create_client`], with a timeout for each message, including the connection.
+pub(crate) fn create_client_with_timeout(
     run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
@@ -96,7 +96,7 @@ pub(crate) fn hint_for_silent_agent(state: &State) -> &'static str {
 
 /// Waits for the agent of the VM on record, checks its id, and returns a client. The credentials of this run
 /// explain a refusal.
-pub(crate) fn contact(
+pub(crate) fn wait_for_own_agent(
     run: &RunContext,
     endpoint: AgentEndpoint,
     state: &State,
@@ -105,7 +105,7 @@ pub(crate) fn contact(
     timeout: Duration,
 ) -> Result<Agent> {
     let other_address = OtherAddress::find(&endpoint, state);
-    let agent = connect(run, endpoint, state);
+    let agent = create_client(run, endpoint, state);
     let wait_stage = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem)).map_err(|error| {
         if error.was_caused_by_this_run() {

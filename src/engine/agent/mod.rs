@@ -23,7 +23,9 @@ mod still_answers;
 
 pub use answer::{parse_answer, running_task};
 pub use client::{AGENT_TIMEOUTS, Agent, AgentTimeouts, Backoff, MAX_ANSWER_BYTES};
-pub(crate) use connect::{connect, connect_within, contact, endpoint, hint_for_silent_agent};
+pub(crate) use connect::{
+    create_client, create_client_with_timeout, hint_for_silent_agent, resolve_endpoint, wait_for_own_agent,
+};
 pub use endpoint::AgentEndpoint;
 pub use error::{AgentError, UntrustedCause};
 pub(crate) use error::{PROXY_HINT, with_console};

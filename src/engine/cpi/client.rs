@@ -14,7 +14,7 @@ use super::request_envelope::RequestEnvelope;
 use crate::protocol::{Contract, HIGHEST_API_VERSION, RequestId, Terms};
 
 /// The keys that monopile itself puts into the context of a request.
-const OWN_CONTEXT: [&str; 3] = ["director_uuid", "request_id", "vm"];
+const OWN_CONTEXT_KEYS: [&str; 3] = ["director_uuid", "request_id", "vm"];
 
 /// The settings for calling a CPI.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct CpiSettings {
     /// A private directory for files of calls.
     pub scratch: PathBuf,
     /// The properties of the CPI's entry in the CPI config.
-    pub context: Map<String, Value>,
+    pub context_properties: Map<String, Value>,
     /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
     pub highest_api_version: Option<u32>,
     /// True if the CPI ships inside the program.
@@ -153,7 +153,7 @@ impl Cpi {
             method: request.method.name(),
             arguments: &request.arguments[..argument_count],
             api_version: Some(self.api_version()).filter(|_| request.method != Method::Info),
-            properties: &self.settings.context,
+            properties: &self.settings.context_properties,
             director_uuid: &self.settings.director_uuid,
             request_id: &request.request_id,
             stemcell_api_version: request.stemcell_api_version,
@@ -165,7 +165,7 @@ impl Cpi {
     fn redact_request(&self, mut request: Value) -> Value {
         if let Some(context) = request.get_mut("context").and_then(Value::as_object_mut) {
             for (key, value) in context {
-                if !OWN_CONTEXT.contains(&key.as_str()) {
+                if !OWN_CONTEXT_KEYS.contains(&key.as_str()) {
                     *value = json!("<redacted>");
                 }
             }
@@ -253,12 +253,12 @@ mod tests {
 
     fn cpi(cpi_version: u32, cap: Option<u32>) -> Cpi {
         let executable = Executable { program: "cpi".into(), arguments: Vec::new(), env_vars: Vec::new() };
-        let context = Map::from_iter([("region".to_owned(), json!("r1"))]);
+        let context_properties = Map::from_iter([("region".to_owned(), json!("r1"))]);
         let settings = CpiSettings {
             executable,
             director_uuid: "d".into(),
             scratch: PathBuf::new(),
-            context,
+            context_properties,
             highest_api_version: cap,
             is_builtin: false,
         };

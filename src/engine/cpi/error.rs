@@ -393,9 +393,9 @@ pub(crate) const INTERPRETER_HINT: &str = "install it, or correct the first line
 
 /// Describes the interpreter that the first line of a script names, if it does not exist.
 pub(crate) fn describe_missing_interpreter(script: &Path) -> Option<String> {
-    const MAX_FIRST_LINE: u64 = 256;
+    const MAX_FIRST_LINE_BYTES: u64 = 256;
     let mut start = Vec::new();
-    std::fs::File::open(script).ok()?.take(MAX_FIRST_LINE).read_to_end(&mut start).ok()?;
+    std::fs::File::open(script).ok()?.take(MAX_FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
     let first_line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let interpreter = Path::new(std::str::from_utf8(first_line).ok()?.split_whitespace().next()?);
     (interpreter.is_absolute() && !interpreter.exists())

@@ -117,7 +117,7 @@ impl<'a> CpiConnection<'a> {
             executable: runnable_cpi.executable,
             director_uuid: director_uuid.to_owned(),
             scratch: run.paths.scratch.clone(),
-            context: runnable_cpi.context,
+            context_properties: runnable_cpi.context_properties,
             highest_api_version,
             is_builtin: runnable_cpi.is_builtin,
         };
@@ -125,8 +125,8 @@ impl<'a> CpiConnection<'a> {
         loop {
             signals::check_may_continue(run)?;
             let result = {
-                let _calling = count_and_measure(run);
-                Cpi::connect(settings.clone(), &mut observer(run, stage, Method::Info))
+                let _call_timer = count_and_measure(run);
+                Cpi::connect(settings.clone(), &mut create_observer(run, stage, Method::Info))
             };
             let cpi = match result {
                 Ok(cpi) => cpi,
@@ -215,22 +215,22 @@ impl<'a> CpiConnection<'a> {
         files: OutputFiles,
         stage: &Stage,
     ) -> Result<Answer, CpiError> {
-        let _calling = count_and_measure(self.run);
+        let _call_timer = count_and_measure(self.run);
         // The answer to `attach_disk` may hold credentials that the CPI also logs. Its log is therefore held
         // back until the redactor knows them.
         let mut held_lines = VecDeque::new();
-        let mut watching = observer(self.run, stage, request.method);
+        let mut observer = create_observer(self.run, stage, request.method);
         if request.method != Method::AttachDisk {
-            return self.record_abandoned(self.cpi.call(request, files, &mut watching));
+            return self.record_abandoned(self.cpi.call(request, files, &mut observer));
         }
-        watching.on_log = Box::new(|line: &str| {
+        observer.on_log = Box::new(|line: &str| {
             if held_lines.len() == MAX_HELD_BACK_LINES {
                 held_lines.pop_front();
             }
             held_lines.push_back(line.to_owned());
         });
-        let outcome = self.cpi.call(request, files, &mut watching);
-        drop(watching);
+        let outcome = self.cpi.call(request, files, &mut observer);
+        drop(observer);
         if let Ok(Answer::Hint(Some(hint))) = &outcome {
             prepare::register_hint_secrets(self.run, hint);
         }
@@ -261,8 +261,8 @@ impl<'a> CpiConnection<'a> {
             let outcome = {
                 // A signal waits for the end of a change, such as a reboot.
                 let _in_flight = method.facts().changes_iaas.then(|| self.run.signals.begin_call());
-                let _calling = count_and_measure(self.run);
-                self.cpi.call_unrecorded(&request, &mut observer(self.run, stage, method))
+                let _call_timer = count_and_measure(self.run);
+                self.cpi.call_unrecorded(&request, &mut create_observer(self.run, stage, method))
             };
             match outcome {
                 Err(error) if retries.pause_before_retry(self.run, stage, &error)? => {}
@@ -360,7 +360,7 @@ fn count_and_measure(run: &RunContext) -> ActivityTimer<'_> {
 
 /// Creates the observer of a call, which shows the CPI's log to the operator. A second signal, or
 /// `--cpi-timeout`, ends the wait. The first signal ends the wait for a method that only reads.
-fn observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallObserver<'w> {
+fn create_observer<'w>(run: &'w RunContext, stage: &'w Stage, method: Method) -> CallObserver<'w> {
     let start = Instant::now();
     CallObserver {
         on_log: Box::new(move |line: &str| show_log_line(run, stage, line)),

@@ -9,7 +9,7 @@ use super::source::{OwnedCpiInputs, ResolvedCpis, ShareableInstallation};
 use crate::run_context::RunContext;
 use artifact::Release;
 use base::events::Stage;
-use base::signals::SignalCounter;
+use base::signals::RunSignals;
 use base::{Error, Result};
 use erb::RendererChoice;
 use manifest::{CpiConfig, Deployment};
@@ -20,7 +20,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(10);
 /// A running installation. Dropping it ends the installation and all processes that it started.
 pub(crate) struct EarlyInstallation {
     /// The signals that the installation sees. A signal to the run reaches it only through this.
-    signals: SignalCounter,
+    signals: RunSignals,
     thread: Option<JoinHandle<Result<ShareableInstallation>>>,
 }
 
@@ -35,7 +35,7 @@ impl EarlyInstallation {
         releases: Vec<Release>,
         stage: &Stage,
     ) -> Result<Self> {
-        let signals = SignalCounter::default();
+        let signals = RunSignals::default();
         let run = RunContext { signals: signals.clone(), ..run.clone() };
         let (deployment, config) = (deployment.clone(), config.cloned());
         let (manifest, reporter) = (manifest.to_owned(), stage.reporter().clone());

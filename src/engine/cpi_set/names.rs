@@ -96,7 +96,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
     let Some(name) = orphans.peek().and_then(|resource| resource.cpi().map(str::to_owned)) else {
         return Ok(());
     };
-    let things: Vec<String> = orphans.map(|resource| resource.to_string()).collect();
+    let orphan_names: Vec<String> = orphans.map(|resource| resource.to_string()).collect();
     let error = match config {
         None => Error::invalid(format!(
             "the state has resources of CPI '{name}', but there is no CPI config"
@@ -112,7 +112,7 @@ fn check_records(config: Option<&CpiConfig>, state: &State) -> Result<()> {
                 )
         }
     };
-    Err(error.with_note(format!("on record: {}", comma_list(&things))).with_note("nothing was changed"))
+    Err(error.with_note(format!("on record: {}", comma_list(&orphan_names))).with_note("nothing was changed"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub struct OpenedCpi {
     /// The program with its arguments and environment.
     pub executable: Executable,
     /// The CPI-specific part of the context in its requests.
-    pub context: Map<String, Value>,
+    pub context_properties: Map<String, Value>,
     /// The director id in the state; `None` without a state.
     pub director_uuid: Option<String>,
     /// The VM on record. It occupies the address in the manifest.
@@ -97,7 +97,8 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     };
     let resolved_cpis = ResolvedCpis::find(run, cpi_inputs.borrowed())?;
     resolved_cpis.warn_about_unused_userland();
-    let RunnableCpi { executable, context, packages, .. } = resolved_cpis.install(name, &opening)?;
+    let RunnableCpi { executable, context_properties, packages, .. } =
+        resolved_cpis.install(name, &opening)?;
     let registry = match &provider.registry {
         Some(config) if request.needs_vm_and_disk => {
             Some(CallRegistry::start(config, run.paths.scratch.join("registry.json").as_path().into())?)
@@ -107,7 +108,7 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
     opening.finish();
     Ok(OpenedCpi {
         executable,
-        context,
+        context_properties,
         director_uuid: state.as_ref().map(|state| state.director_id.clone()),
         deployed_vm: state.as_ref().and_then(|state| state.vm_cid().cloned()),
         stemcell_api_version: state.as_ref().and_then(|state| state.current_stemcell()?.api_version),

@@ -16,7 +16,7 @@ use manifest::deployment::CpiSource;
 use manifest::{Inputs, LoadedManifest};
 
 /// The longest time that an agent may need until it answers after a boot.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(600);
+pub(super) const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Boots the VM on record if it is off. Returns true if it was.
 pub(super) fn boot_if_off(
@@ -58,7 +58,7 @@ pub(crate) fn explain_if_off(
     }
     let Ok(Some(_)) = find_local_vm(manifest, state) else { return error };
     let stage = run.reporter.stage("Checking whether the VM is stopped");
-    let finding = with_local_vm((run, inputs, manifest, state), &stage, |cpis, vm| {
+    let explanation = with_local_vm((run, inputs, manifest, state), &stage, |cpis, vm| {
         let Some(directory) = cpis.checked_vm_directory(vm)? else { return Ok(None) };
         Ok(match () {
             () if cpis.is_off(vm)? => Some(("it is stopped", off_error(vm))),
@@ -66,7 +66,7 @@ pub(crate) fn explain_if_off(
             () => None,
         })
     });
-    match finding {
+    match explanation {
         Ok(Some((outcome, clearer_error))) => {
             stage.give_up(outcome);
             clearer_error

@@ -30,7 +30,7 @@ pub fn create_env(
     let mut store = state_lock::open(run, request.command)?;
     run.reporter.report_state(store.storage());
     legacy_state::take_over(run, &request.inputs, &mut store)?;
-    if !store.exists() {
+    if !store.has_state() {
         state_lock::refuse_lost_state(store.storage())?;
     }
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
@@ -72,7 +72,7 @@ pub fn create_env(
     if draft.has_nothing_to_do() {
         report(&draft, store.state())?;
         validating.finish();
-        draft.prepared_deployment.forget_previous(run, &request.inputs);
+        draft.prepared_deployment.drop_previous_credentials(run, &request.inputs);
         if draft.jobs_are_stopped {
             return Ok(
                 "Everything is as deployed, but the jobs are stopped. To start them: `monopile start-env \
@@ -182,7 +182,7 @@ pub fn create_env(
         &mut executor,
     )?;
     deploy_run.take_steps(&plan, &mut executor, contract)?;
-    prepared_deployment.forget_previous(run, &request.inputs);
+    prepared_deployment.drop_previous_credentials(run, &request.inputs);
     Ok(format!(
         "Deployed '{}' with {}",
         prepared_deployment.deployment.name,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::request::DeleteEnvRequest;
 use super::teardown::{AgentAccess, Teardown};
-use crate::agent::{StopReason, endpoint};
+use crate::agent::{StopReason, resolve_endpoint};
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::prepare::OtherEnvironment;
@@ -47,7 +47,7 @@ fn remove_state(
     has_deleted: bool,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
-        suspects::check_suspected_vm(run, &run.reporter, &endpoint(run, provider)?, store.state())?;
+        suspects::check_suspected_vm(run, &run.reporter, &resolve_endpoint(run, provider)?, store.state())?;
         if has_deleted || !suspects::ask_to_forget(run, &mut store)? {
             let beginning = if has_deleted { "Deleted all that is on record" } else { NOTHING_LEFT };
             // An earlier warning describes what the calls may have created.
@@ -122,7 +122,7 @@ pub fn find_deletions(storage: &Storage, manifest: &Path, name: Option<&str>) ->
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
     let mut store = state_lock::open(run, "delete-env")?;
     legacy_state::take_over(run, &request.inputs, &mut store)?;
-    if !store.exists() && store.read_open_calls::<Effect>()?.is_empty() {
+    if !store.has_state() && store.read_open_calls::<Effect>()?.is_empty() {
         if let Some(error) = state_lock::lost_state_error(store.storage()) {
             return Err(error);
         }
@@ -157,7 +157,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         .with_rerun_hint("run the same command again"));
     }
     run.reporter.report_plan("Delete everything on record", plan.reported_steps(""));
-    let endpoint = endpoint(run, &provider)?;
+    let endpoint = resolve_endpoint(run, &provider)?;
     let cpi_inputs =
         OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &validating)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), store.state(), request.cpi_api_version)?;

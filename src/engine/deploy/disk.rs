@@ -75,13 +75,13 @@ pub(super) fn update(
         updating.give_up(format!("the CPI cannot, so the data is copied to a new disk: {error}"));
         return Ok(None);
     }
-    drop_replaced(executor, &disk, &updating)?;
+    drop_replaced_disk(executor, &disk, &updating)?;
     updating.finish();
     Ok(executor.state().current_disk().map(DiskRecord::handle))
 }
 
 /// Drops the record of a disk that the CPI replaced with another one, if the CPI has deleted it.
-fn drop_replaced(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) -> Result<()> {
+fn drop_replaced_disk(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &Stage) -> Result<()> {
     if !executor.state().disk(disk).is_some_and(DiskRecord::is_kept) {
         return Ok(());
     }

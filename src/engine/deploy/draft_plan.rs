@@ -165,13 +165,13 @@ impl DraftPlan {
 
     fn make_plan(&self, state: &State, options: &PlanOptions) -> Result<Plan> {
         let releases = self.prepared_deployment.release_identities();
-        plan::create(state, &self.prepared_deployment.desired(&releases), options)
+        plan::create(state, &self.prepared_deployment.desired_deployment(&releases), options)
     }
 
     /// Returns the disk that a move to another CPI or zone would leave behind with its data.
     pub(super) fn disk_left_behind<'s>(&self, state: &'s State) -> Option<&'s DiskRecord> {
         let releases = self.prepared_deployment.release_identities();
-        plan::disk_left_behind(state, &self.prepared_deployment.desired(&releases))
+        plan::disk_left_behind(state, &self.prepared_deployment.desired_deployment(&releases))
     }
 
     /// Returns the question to the operator before the plan is carried out.

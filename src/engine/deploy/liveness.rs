@@ -2,7 +2,7 @@
 
 use super::request::OLD_AGENT_TIMEOUT;
 use crate::agent::other_credentials::OtherCredentials;
-use crate::agent::{Agent, AgentEndpoint, AgentError, connect};
+use crate::agent::{Agent, AgentEndpoint, AgentError, create_client};
 use crate::jobs::AgentState;
 use crate::run_context::RunContext;
 use crate::state::{RunCredentials, State};
@@ -45,7 +45,7 @@ pub(super) fn check_liveness(
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
     let checking = stage.reporter().stage(format!("Checking whether VM '{cid}' is alive"));
-    let agent = connect(run, endpoint.clone(), state);
+    let agent = create_client(run, endpoint.clone(), state);
     let agent_answer = match ask(&agent, &mut |problem| checking.log_line(problem)) {
         Ok(agent_answer) => agent_answer,
         Err(error) if error.was_caused_by_this_run() => return Err(error.into()),

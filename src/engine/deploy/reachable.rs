@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::boot;
-use crate::agent::{Agent, contact, endpoint};
+use crate::agent::{Agent, resolve_endpoint, wait_for_own_agent};
 use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
 use crate::record_commands;
@@ -51,7 +51,7 @@ impl ReachableEnvironment {
         off_error: fn(&VmHandle) -> Error,
     ) -> Result<Self> {
         let store = state_lock::open(run, command)?;
-        if !store.exists() {
+        if !store.has_state() {
             return Err(state_lock::no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
@@ -60,13 +60,13 @@ impl ReachableEnvironment {
         let manifest = prepare::load_deployed(run, inputs, state)?;
         let deployment = manifest.deployment()?;
         let provider = &deployment.cloud_provider;
-        let endpoint = endpoint(run, provider)?;
+        let endpoint = resolve_endpoint(run, provider)?;
         let vm = record_commands::vm_on_record(run, state)?;
         let was_booted = boots_vm && boot::boot_if_off(run, inputs, &manifest, state, &validating)?;
         validating.finish();
 
-        let timeout = if was_booted { timeout.max(boot::TIMEOUT) } else { timeout };
-        let agent = contact(run, endpoint, state, &vm, &(&manifest).into(), timeout)
+        let timeout = if was_booted { timeout.max(boot::BOOT_TIMEOUT) } else { timeout };
+        let agent = wait_for_own_agent(run, endpoint, state, &vm, &(&manifest).into(), timeout)
             .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         let instance = format!("instance '{instance}'");

@@ -35,7 +35,7 @@ pub struct RenderJobRequest {
 }
 
 /// A placeholder for the random instance id of an environment.
-const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
+const INSTANCE_ID_PLACEHOLDER: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are
 /// missing, and the instance id is all zeros.
@@ -49,9 +49,9 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
         CpiSource::Jobs(jobs) => jobs.as_slice(),
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => &[],
     };
-    let reference = deployment.group.jobs.iter().find(|job| job.name == request.job);
-    let owner = match reference {
-        Some(reference) => &reference.release,
+    let job_reference = deployment.group.jobs.iter().find(|job| job.name == request.job);
+    let owner = match job_reference {
+        Some(job_reference) => &job_reference.release,
         None => {
             let job_names = deployment.group.jobs.iter().map(|job| job.name.as_str());
             let job_names: Vec<&str> =
@@ -71,21 +71,21 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
     let releases = prepare::open_releases(run, &owner_releases, &request.inputs.manifest, &rendering)?;
     let release = prepare::find_release(&releases, owner)?;
     let job = release.job(&request.job)?;
-    let context = match reference {
-        Some(reference) => render::evaluation_context(
+    let context = match job_reference {
+        Some(job_reference) => render::evaluation_context(
             &deployment,
             release,
             job,
-            reference,
+            job_reference,
             &deployment.vm.networks,
-            INSTANCE,
+            INSTANCE_ID_PLACEHOLDER,
         )?,
         None => templates::context(&cpi_set::job_context(&deployment.name, job, &provider.properties))?,
     };
     let root = run.paths.scratch.join("rendered");
     let mut files = render::render_templates(&renderer, job, &context, &root)
         .context(|| format!("job '{}' cannot be rendered", job.name))?;
-    if let (Some(monit), true) = (&job.monit, reference.is_some()) {
+    if let (Some(monit), true) = (&job.monit, job_reference.is_some()) {
         files.push(render::render_template(&renderer, job, monit, "monit", &context, &root)?);
     }
     let files = files

@@ -127,7 +127,7 @@ impl<'a> DeployRun<'a> {
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
         let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
-        let agent = self.agent_access.connect(executor.state());
+        let agent = self.agent_access.create_client(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned_step) = plan.steps.get(index).cloned() {
@@ -261,7 +261,7 @@ impl<'a> DeployRun<'a> {
             stage,
         )?;
         let is_applied =
-            self.instance(&self.agent_access.connect(state)).is_applied(&rendered_jobs, agent_state);
+            self.instance(&self.agent_access.create_client(state)).is_applied(&rendered_jobs, agent_state);
         // With a dynamic network, the templates hold the addresses of this VM.
         if !self.prepared_deployment.deployment.has_dynamic_network() {
             self.rendered_jobs = Some(rendered_jobs);

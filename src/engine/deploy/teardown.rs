@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::request::StopOptions;
 use super::vm;
-use crate::agent::{Agent, AgentEndpoint, StopReason, connect};
+use crate::agent::{Agent, AgentEndpoint, StopReason, create_client};
 use crate::effects::{Executor, RunRegistry, deletion};
 use crate::plan::{Plan, PlannedStep, Step};
 use crate::run_context::{RunContext, signals};
@@ -33,8 +33,8 @@ pub(super) struct Teardown<'r, 'a> {
 
 impl AgentAccess<'_> {
     /// Returns a client of the agent on the VM.
-    pub(super) fn connect(&self, state: &State) -> Agent {
-        connect(self.run, self.endpoint.clone(), state)
+    pub(super) fn create_client(&self, state: &State) -> Agent {
+        create_client(self.run, self.endpoint.clone(), state)
     }
 }
 
@@ -43,7 +43,7 @@ impl Teardown<'_, '_> {
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let run = self.agent_access.run;
         let deleting = run.reporter.stage("Deleting");
-        let agent = self.agent_access.connect(executor.state());
+        let agent = self.agent_access.create_client(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn step_started_event(
         count: plan.steps.len(),
         step: planned_step.step.name(),
         description: planned_step.step.describe(instance),
-        words: planned_step.step.words(instance),
+        text: planned_step.step.text(instance),
         reason: planned_step.reason.clone(),
     }
 }

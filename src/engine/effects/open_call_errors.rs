@@ -25,7 +25,7 @@ pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &Op
 
 /// Describes how to end the CPI process of a call.
 pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
-    let pids: Vec<String> = open_call.processes().iter().map(u32::to_string).collect();
+    let pids: Vec<String> = open_call.find_processes().iter().map(u32::to_string).collect();
     match pids.as_slice() {
         [] => "end its process".to_owned(),
         pids => format!("end its process: `kill {}`", pids.join(" ")),

@@ -27,7 +27,7 @@ const TUNNEL_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const MAX_PASSPHRASE_PROMPTS: u32 = 3;
 /// The maximum size of a private key, in bytes.
 const MAX_KEY_BYTES: u64 = 1 << 20;
-const KEY: &str = "cloud_provider.ssh_tunnel.private_key";
+const KEY_PROPERTY: &str = "cloud_provider.ssh_tunnel.private_key";
 
 /// The registry server of a deploy on a runtime of its own, with the SSH tunnel from the VM to it.
 pub(crate) struct RunRegistry<'a> {
@@ -82,7 +82,7 @@ impl<'a> RunRegistry<'a> {
         let start = Instant::now();
         if let Some(tunnel) = self.begin_tunnel(executor.state(), timeout) {
             let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
-            let measurement = self.run.clock.measure(Activity::Waiting);
+            let measurement = self.run.clock.measure(Activity::Pause);
             let open_result = tunnel.wait_until_open(
                 &|| self.run.signal(),
                 &mut |problem| opening.log_line(problem),
@@ -142,14 +142,14 @@ fn unneeded_registry_note(provider: &CloudProvider) -> String {
 /// whose path is relative to the manifest.
 fn load_tunnel_server(run: &RunContext, tunnel: &SshTunnel, manifest: &Path) -> Result<ssh::SshServer> {
     let key = match &tunnel.private_key {
-        Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY}`"))?),
+        Some(TunnelKey::Text(text)) => Some(read_key(run, text, &format!("`{KEY_PROPERTY}`"))?),
         Some(TunnelKey::Path(path)) => {
             let home = run.env_vars.iter().find(|(name, _)| name == "HOME");
             let home = home.map(|(_, home)| Path::new(home));
             let directory = manifest.parent().unwrap_or(Path::new("."));
             let ArtifactUrl::Local(path) = ArtifactUrl::parse(path, directory, home)? else {
                 return Err(Error::invalid(format!(
-                    "`{KEY}` must be a private key or the path of one, not a URL"
+                    "`{KEY_PROPERTY}` must be a private key or the path of one, not a URL"
                 )));
             };
             let text = input::read_text(&path, MAX_KEY_BYTES).map_err(|error| {

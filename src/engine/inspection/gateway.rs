@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use base::{Error, Result};
 
 /// The host name of the VM in the configuration, in `known_hosts`, and on the command line of ssh.
-pub(super) const VM: &str = "monopile-vm";
+pub(super) const VM_HOST_NAME: &str = "monopile-vm";
 /// The host name of the jumpbox there.
-const GATEWAY: &str = "monopile-gateway";
+const GATEWAY_HOST_NAME: &str = "monopile-gateway";
 
 /// The way to the VM's sshd.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +57,13 @@ impl SshConfig<'_> {
     /// Returns the text of a configuration file for ssh and scp (`ssh_config(5)`). The operator's own
     /// settings come last, because the first value of an option takes precedence.
     pub(super) fn text(&self) -> Result<String> {
-        let mut text = format!("Host {VM}\n");
+        let mut text = format!("Host {VM_HOST_NAME}\n");
         let mut option = |name: &str, value: &str| {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "  {name} {value}");
         };
         option("HostName", check_word("address of the VM", self.address)?);
-        option("HostKeyAlias", VM);
+        option("HostKeyAlias", VM_HOST_NAME);
         option("User", check_word("name of the user", self.user)?);
         option("IdentityFile", &path(self.key)?);
         option("IdentitiesOnly", "yes");
@@ -81,7 +81,7 @@ impl SshConfig<'_> {
         option("LogLevel", "ERROR");
         match self.route {
             SshRoute::Direct => option("ProxyJump", "none"),
-            SshRoute::Gateway(_) => option("ProxyJump", GATEWAY),
+            SshRoute::Gateway(_) => option("ProxyJump", GATEWAY_HOST_NAME),
             SshRoute::Socks5(_) => {
                 // The only option that ssh passes to a shell.
                 let command = format!(
@@ -104,7 +104,7 @@ impl Gateway {
     /// Returns the section of the jumpbox. Its host key need not be known, because only the VM, whose key
     /// is known, can decrypt the traffic.
     fn text(&self) -> Result<String> {
-        let mut text = format!("Host {GATEWAY}\n");
+        let mut text = format!("Host {GATEWAY_HOST_NAME}\n");
         let mut option = |name: &str, value: &str| {
             let _ = writeln!(text, "  {name} {value}");
         };

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use walkdir::WalkDir;
 
+use super::find_vm_and_wait;
 use super::follow::Follower;
 use super::lines::LineSplitter;
-use super::reach;
 use crate::agent::{Agent, LogArchive};
 use crate::run_context::{RunContext, signals};
 use base::files::start_of_last_lines;
@@ -86,8 +86,8 @@ impl LogsRequest {
     }
 
     /// Reaches the agent and checks the job names. A misspelt name would otherwise just match no logs.
-    fn reach(&self, run: &RunContext) -> Result<Agent> {
-        let agent = reach(run, &self.inputs, self.agent_timeout)?.agent;
+    fn reach_agent(&self, run: &RunContext) -> Result<Agent> {
+        let agent = find_vm_and_wait(run, &self.inputs, self.agent_timeout)?.agent;
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
@@ -141,7 +141,7 @@ impl LogsRequest {
 
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
 pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Result<SavedLogs> {
-    let agent = request.reach(run)?;
+    let agent = request.reach_agent(run)?;
     let fetching = run.reporter.stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
@@ -163,7 +163,7 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Resu
 
 /// Prints the logs file by file, redacted.
 pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let agent = request.reach(run)?;
+    let agent = request.reach_agent(run)?;
     let fetching = run.reporter.stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     let root = archive.unpack()?;
@@ -195,7 +195,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
 
 /// Prints new lines of the logs until a signal arrives or the agent does not answer for too long.
 pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let agent = request.reach(run)?;
+    let agent = request.reach_agent(run)?;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
     let mut shown_last: Option<PathBuf> = None;
@@ -284,10 +284,10 @@ impl<'p> BlockPrinter<'p> {
         let (run, print) = (self.run, &mut *self.print);
         let blocks = std::mem::take(&mut self.blocks);
         thread::scope(|scope| {
-            let redacting: Vec<_> =
+            let redaction_threads: Vec<_> =
                 blocks.iter().map(|block| scope.spawn(|| block.printable_lines(run))).collect();
-            for block in redacting {
-                match block.join() {
+            for redaction_thread in redaction_threads {
+                match redaction_thread.join() {
                     Ok(lines) => print(&lines),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentEndpoint, contact, endpoint};
+use crate::agent::{Agent, AgentEndpoint, resolve_endpoint, wait_for_own_agent};
 use crate::deploy::boot;
 use crate::history::{self, RecordedRun};
 use crate::prepare;
@@ -65,17 +65,17 @@ fn load_agent_endpoint(
     state: &State,
 ) -> Result<(AgentEndpoint, LoadedManifest)> {
     let manifest = prepare::load_deployed(run, inputs, state)?;
-    Ok((endpoint(run, &manifest.provider()?)?, manifest))
+    Ok((resolve_endpoint(run, &manifest.provider()?)?, manifest))
 }
 
 /// Finds the VM on record and waits until its own agent answers.
-fn reach(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
+fn find_vm_and_wait(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let builtin = boot::builtin_cpi(&vm, &manifest)?;
-    let agent =
-        contact(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout).map_err(|error| {
+    let agent = wait_for_own_agent(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout)
+        .map_err(|error| {
             let error = without_agent(error, builtin);
             boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state)
         })?;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use super::gateway::{Gateway, SshConfig, SshRoute, VM};
+use super::gateway::{Gateway, SshConfig, SshRoute, VM_HOST_NAME};
 use super::host_key::known_hosts_line;
-use super::{load_agent_endpoint, reach, read_state};
+use super::{find_vm_and_wait, load_agent_endpoint, read_state};
 use crate::agent::{Agent, AgentError, Backoff};
 use crate::cpi::create_private_directory;
 use crate::deploy::boot;
@@ -81,7 +81,7 @@ impl SshAction {
         let mut line = options.to_vec();
         match self {
             SshAction::Run(command) => {
-                line.extend(["--".to_owned(), VM.to_owned()]);
+                line.extend(["--".to_owned(), VM_HOST_NAME.to_owned()]);
                 line.extend(command.iter().cloned());
                 Ok(("ssh", line))
             }
@@ -100,7 +100,7 @@ impl SshAction {
 impl CopyPath {
     fn as_argument(&self) -> Result<String> {
         match self {
-            CopyPath::Remote(path) => Ok(format!("{VM}:{path}")),
+            CopyPath::Remote(path) => Ok(format!("{VM_HOST_NAME}:{path}")),
             CopyPath::Local(path) => {
                 let text = path
                     .to_str()
@@ -128,7 +128,7 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
         .and_then(|()| run_program(run, program, &scratch.config(), &arguments));
     session.end(run);
     // Such is the exit code of ssh and scp themselves.
-    if matches!(outcome, Ok(NOT_CONNECTED)) {
+    if matches!(outcome, Ok(NOT_CONNECTED_EXIT_CODE)) {
         run.reporter.note(session.connection_advice(&request.route));
     }
     outcome
@@ -200,7 +200,7 @@ struct VmSession {
 impl VmSession {
     /// Has the agent create a user for the session.
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
-        let reached_vm = reach(run, &request.inputs, request.agent_timeout)?;
+        let reached_vm = find_vm_and_wait(run, &request.inputs, request.agent_timeout)?;
         let opening = run.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
@@ -230,7 +230,7 @@ impl VmSession {
         if request.route != SshRoute::Direct && !host.ip.is_empty() {
             session.address = host.ip;
         }
-        let line = known_hosts_line(VM, &host.host_public_key).inspect_err(|_| session.end(run))?;
+        let line = known_hosts_line(VM_HOST_NAME, &host.host_public_key).inspect_err(|_| session.end(run))?;
         scratch.write("known_hosts", &line).inspect_err(|_| session.end(run))?;
         opening.finish();
         Ok(session)
@@ -250,7 +250,7 @@ impl VmSession {
             return Err(input::missing_error("private key", &login.private_key));
         }
         let recorded_key = state.vm().and_then(|vm| vm.ssh_host_key.clone());
-        let line = recorded_key.as_deref().map(|key| known_hosts_line(VM, key)).transpose()?;
+        let line = recorded_key.as_deref().map(|key| known_hosts_line(VM_HOST_NAME, key)).transpose()?;
         if line.is_none() {
             run.reporter.warn(
                 "the host key of the VM's sshd is unknown: any server at its address is accepted as the VM \
@@ -327,7 +327,7 @@ const LOCAL_VM_NOTE: &str =
 const LOGS_ADVICE: &str = "To read the logs without ssh: `monopile logs MANIFEST`";
 
 /// The exit code of ssh and scp if they could not connect.
-const NOT_CONNECTED: u8 = 255;
+const NOT_CONNECTED_EXIT_CODE: u8 = 255;
 
 /// Runs the program in this terminal and waits for it.
 fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[String]) -> Result<u8> {
@@ -349,7 +349,7 @@ fn run_program(run: &RunContext, program: &str, config: &Path, arguments: &[Stri
                 end(&mut child);
                 return Err(interrupted_error(signal));
             }
-            (None, None) => backoff.pause(&run.clock, Activity::Waiting),
+            (None, None) => backoff.pause(&run.clock, Activity::Pause),
         }
     }
 }
@@ -390,7 +390,7 @@ mod tests {
         let (program, line) = run.command_line(&["-p".into(), "2222".into()]).unwrap();
         assert_eq!(
             (program, line),
-            ("ssh", ["-p", "2222", "--", VM, "ls", "-l", "; rm -rf /"].map(String::from).to_vec())
+            ("ssh", ["-p", "2222", "--", VM_HOST_NAME, "ls", "-l", "; rm -rf /"].map(String::from).to_vec())
         );
         let copy = SshAction::Copy {
             recursive: true,

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use super::{is_deploy_unfinished, read_recorded_runs, unfinished_deploy_error};
 use crate::agent::other_credentials::OtherCredentials;
 use crate::agent::{
-    Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, connect, endpoint,
-    hint_for_silent_agent, with_console,
+    Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, create_client,
+    hint_for_silent_agent, resolve_endpoint, with_console,
 };
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs, Presence, describe_off};
 use crate::effects::{
@@ -158,7 +158,8 @@ pub struct VmStatus {
     /// `bosh/0`.
     pub instance: Option<String>,
     /// The CPI's answer to whether it exists.
-    pub exists: PresenceStatus,
+    #[serde(rename = "exists")]
+    pub presence: PresenceStatus,
     /// True if it is on this machine, and its processes have ended.
     #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
     pub is_off: bool,
@@ -187,7 +188,8 @@ pub struct AgentStatus {
     /// The scheme, host and port.
     pub address: Option<String>,
     /// The result of asking the agent.
-    pub answers: AgentReply,
+    #[serde(rename = "answers")]
+    pub reply: AgentReply,
     /// The reason why it does not answer.
     pub problem: Option<String>,
     /// True if nothing came from it; false if it refuses or cannot be trusted.
@@ -251,7 +253,8 @@ pub struct DiskStatus {
     /// True if the VM uses it.
     pub in_use: bool,
     /// The CPI's answer to whether it exists.
-    pub exists: PresenceStatus,
+    #[serde(rename = "exists")]
+    pub presence: PresenceStatus,
     /// True if the agent has mounted it; `None` if the agent did not report it.
     #[serde(rename = "mounted")]
     pub is_mounted: Option<bool>,
@@ -340,7 +343,7 @@ impl<'a> StatusSources<'a> {
         let preparing = run.reporter.stage("Preparing");
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let manifest = prepare::load_deployed(run, inputs, &state)?;
-        sources.endpoint = Some(endpoint(run, &manifest.provider()?)?);
+        sources.endpoint = Some(resolve_endpoint(run, &manifest.provider()?)?);
         sources.run_credentials = (&manifest).into();
         if request.asks_cpi {
             let cpi_inputs =
@@ -376,7 +379,7 @@ impl StatusCollector<'_> {
         let record = record_commands::show(&self.sources.run.paths.state)?;
         let state = State::read(&self.sources.run.paths.state)?.unwrap_or_default();
         let (agent, agent_state, mounted_disks) = self.ask_agent(&state, reporter)?;
-        let has_answered = agent.answers == AgentReply::Yes;
+        let has_answered = agent.reply == AgentReply::Yes;
         self.ask_cpis(&state, has_answered, reporter)?;
         let text = |key: &str| agent_state.get(key).and_then(Value::as_str).map(str::to_owned);
         let vitals = agent_state.get("vitals").filter(|vitals| vitals.is_object()).cloned();
@@ -386,7 +389,7 @@ impl StatusCollector<'_> {
             let handle = VmHandle::new(vm.cid.clone(), vm.cpi.as_deref());
             VmStatus {
                 instance: vm.instance.clone(),
-                exists: self.presence_of(&handle.clone().into()),
+                presence: self.presence_of(&handle.clone().into()),
                 is_off: self.last_answers.as_ref().is_some_and(|answers| answers.is_off),
                 handle,
             }
@@ -404,7 +407,7 @@ impl StatusCollector<'_> {
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
-                    exists: self.presence_of(&handle.clone().into()),
+                    presence: self.presence_of(&handle.clone().into()),
                     handle,
                     is_mounted,
                     used_percent: used_percent.clone().filter(|_| disk.in_use && is_mounted == Some(true)),
@@ -425,7 +428,7 @@ impl StatusCollector<'_> {
         };
         let in_progress =
             runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
-        let last_change = runs.iter().find(|recorded_run| recorded_run.record.has_begun()).cloned();
+        let last_change = runs.iter().find(|recorded_run| recorded_run.record.has_begun_changes()).cloned();
         let is_deploy_unfinished = in_progress.is_none() && is_deploy_unfinished(&state, &runs);
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
@@ -469,7 +472,7 @@ impl StatusCollector<'_> {
         let mut agent_status = AgentStatus {
             id: expected_id.clone(),
             address: self.sources.endpoint.as_ref().map(|endpoint| endpoint.address().to_owned()),
-            answers: AgentReply::NotAsked,
+            reply: AgentReply::NotAsked,
             problem: None,
             is_silent: false,
             is_proxy_failure: false,
@@ -485,20 +488,20 @@ impl StatusCollector<'_> {
             return Ok((agent_status, Value::Null, None));
         };
         let asking = reporter.stage("Asking the agent for the state of the jobs");
-        let agent = connect(self.sources.run, endpoint.clone(), state);
+        let agent = create_client(self.sources.run, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.sources.request.agent_timeout, &mut |problem| asking.log_line(problem))
             .and_then(|()| fetch_own_state(&agent, expected_id.as_deref()));
         let agent_state = match agent_state {
             Ok(Ok(agent_state)) => agent_state,
             Ok(Err(other)) => {
-                agent_status.answers = AgentReply::Foreign;
+                agent_status.reply = AgentReply::Foreign;
                 agent_status.problem = Some(format!("another VM answers at this address: {other}"));
                 return Ok((agent_status, Value::Null, None));
             }
             Err(error @ AgentError::Interrupted { .. }) => return Err(error.into()),
             Err(error) => {
-                agent_status.answers = AgentReply::No;
+                agent_status.reply = AgentReply::No;
                 agent_status.is_silent = error.is_transient();
                 agent_status.is_proxy_failure = error.was_caused_by_this_run();
                 let other_credentials =
@@ -510,7 +513,7 @@ impl StatusCollector<'_> {
                 return Ok((agent_status, Value::Null, None));
             }
         };
-        agent_status.answers = AgentReply::Yes;
+        agent_status.reply = AgentReply::Yes;
         agent_status.id = agent_status
             .id
             .or_else(|| agent_state.get("agent_id").and_then(Value::as_str).map(str::to_owned));
@@ -607,8 +610,8 @@ impl StatusCollector<'_> {
     /// Returns the CPI's answer about a resource.
     fn presence_of(&self, resource: &Resource) -> PresenceStatus {
         let findings = self.last_answers.iter().flat_map(|answers| &answers.findings);
-        let mut matching = findings.filter(|(record, _)| record == resource);
-        matching.next().map_or(PresenceStatus::NotAsked, |(_, presence_status)| *presence_status)
+        let mut answers = findings.filter(|(record, _)| record == resource);
+        answers.next().map_or(PresenceStatus::NotAsked, |(_, presence_status)| *presence_status)
     }
 
     /// Returns the networks as the agent reports them. Falls back to the CPI's answer, then to the manifest.
@@ -795,9 +798,9 @@ impl Status {
                 .with_hints(self.check_hint.as_slice())
                 .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`")
         };
-        let answering_address = self.agent.address.as_ref().filter(|_| self.agent.answers == AgentReply::Yes);
+        let answering_address = self.agent.address.as_ref().filter(|_| self.agent.reply == AgentReply::Yes);
         // A VM may answer for a while during its deletion.
-        if vm.exists == PresenceStatus::No
+        if vm.presence == PresenceStatus::No
             && self.run_in_progress().is_none()
             && let Some(address) = answering_address
         {
@@ -810,10 +813,10 @@ impl Status {
                 None => error,
             }
         };
-        if vm.exists == PresenceStatus::No {
+        if vm.presence == PresenceStatus::No {
             let error = not_found_error(vm.handle.clone().into());
             // A new VM could not have the address.
-            if self.agent.answers == AgentReply::Foreign
+            if self.agent.reply == AgentReply::Foreign
                 && let (Some(address), Some(problem)) = (&self.agent.address, &self.agent.problem)
             {
                 return Some(error.with_note(format!("{address}: {problem}")).with_hint(
@@ -831,9 +834,10 @@ impl Status {
                     .with_hint("then create a new VM: `monopile create-env MANIFEST`"),
             });
         }
-        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.exists == PresenceStatus::No) {
+        if let Some(disk) = self.disks.iter().find(|disk| disk.in_use && disk.presence == PresenceStatus::No)
+        {
             return Some(match disk.is_mounted {
-                Some(true) if vm.exists == PresenceStatus::Yes => {
+                Some(true) if vm.presence == PresenceStatus::Yes => {
                     drift_error(describe_denied_mount(&disk.handle))
                         .with_note(DENIED_MOUNT_NOTE)
                         .with_hint(hint_for_denied_mount(&disk.handle))
@@ -843,13 +847,13 @@ impl Status {
                     .with_hint("see what can be done: `monopile cloud-check MANIFEST`"),
             });
         }
-        if vm.is_off && self.agent.answers == AgentReply::No && self.run_in_progress().is_none() {
+        if vm.is_off && self.agent.reply == AgentReply::No && self.run_in_progress().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(
                 error.with_hint(next_hint("to start it and its jobs: `monopile start-env MANIFEST`")),
             );
         }
-        match self.agent.answers {
+        match self.agent.reply {
             AgentReply::Yes => {}
             AgentReply::NotAsked => return None,
             AgentReply::No | AgentReply::Foreign => {

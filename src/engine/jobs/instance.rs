@@ -80,7 +80,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Uploads everything while the old jobs still run, then stops them and starts the new ones. Returns the
-    /// time from the begin of the stop until the new jobs run. `has_deployed` is true if an earlier
+    /// time from the beginning of the stop until the new jobs run. `has_deployed` is true if an earlier
     /// deploy succeeded.
     pub(crate) fn update(
         &self,

@@ -84,7 +84,7 @@ impl Jobs<'_> {
             }
             wait_stage.log_line(format!("still running: {}", processes.join(", ")));
             signals::check_may_continue(self.run)?;
-            backoff.pause(&self.run.clock, Activity::Waiting);
+            backoff.pause(&self.run.clock, Activity::Pause);
             processes = running_processes(&self.agent.get_state()?);
         }
         wait_stage.finish();
@@ -111,9 +111,9 @@ impl Jobs<'_> {
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
         let wait_stage =
             stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
-        let mut agent_state = Value::Null;
-        self.wait_until_running(watch, start_time, &mut agent_state, &wait_stage)
-            .map_err(|error| self.explain_interrupted_wait(error, &agent_state))?;
+        let mut agent_answer = Value::Null;
+        self.wait_until_running(watch, start_time, &mut agent_answer, &wait_stage)
+            .map_err(|error| self.explain_interrupted_wait(error, &agent_answer))?;
         wait_stage.finish();
         self.run_scripts("post-start", None, stage)
     }
@@ -181,12 +181,12 @@ impl Jobs<'_> {
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
     /// restart meanwhile, so a failure is only a warning until then. Keeps the agent's last answer in
-    /// `agent_state`. The jobs were started at `start_time`.
+    /// `agent_answer`. The jobs were started at `start_time`.
     fn wait_until_running(
         &self,
         watch: WatchTime,
         start_time: SystemTime,
-        agent_state: &mut Value,
+        agent_answer: &mut Value,
         stage: &Stage,
     ) -> Result<()> {
         let wait_start = Instant::now();
@@ -196,7 +196,7 @@ impl Jobs<'_> {
         let warning_delay = MAX_WARNING_DELAY.min(watch.end / 4);
         let mut has_warned = false;
         loop {
-            *agent_state = match self.agent.get_state() {
+            *agent_answer = match self.agent.get_state() {
                 Ok(state) => state,
                 // The agent may be unreachable for a moment while the VM boots.
                 Err(error) if error.is_transient() && wait_start.elapsed() < watch.end => {
@@ -205,11 +205,11 @@ impl Jobs<'_> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let job_state = agent_state.get("job_state").and_then(Value::as_str).unwrap_or("unknown");
+            let job_state = agent_answer.get("job_state").and_then(Value::as_str).unwrap_or("unknown");
             if job_state == "running" {
                 return Ok(());
             }
-            let problems = processes_not_running(agent_state);
+            let problems = processes_not_running(agent_answer);
             let line = match problems.is_empty() {
                 true => job_state.to_owned(),
                 false => problems
@@ -224,7 +224,7 @@ impl Jobs<'_> {
             }
             let elapsed = wait_start.elapsed();
             if elapsed >= watch.end {
-                return Err(self.never_ran_error(job_state, agent_state, watch.end, start_time));
+                return Err(self.never_ran_error(job_state, agent_answer, watch.end, start_time));
             }
             let failing_processes: Vec<_> =
                 problems.into_iter().filter(|(_, state)| state == "failing").collect();
@@ -232,13 +232,13 @@ impl Jobs<'_> {
                 has_warned = true;
                 stage.reporter().warn(self.failing_jobs_warning(
                     &failing_processes,
-                    agent_state,
+                    agent_answer,
                     watch.end,
                     start_time,
                 ));
             }
             signals::check_may_continue(self.run)?;
-            backoff.pause(&self.run.clock, Activity::Waiting);
+            backoff.pause(&self.run.clock, Activity::Pause);
         }
     }
 
@@ -247,12 +247,12 @@ impl Jobs<'_> {
     fn failing_jobs_warning(
         &self,
         failing_processes: &[(String, String)],
-        state: &Value,
+        agent_answer: &Value,
         timeout: Duration,
         start_time: SystemTime,
     ) -> String {
         let names = quoted_names(failing_processes);
-        let jobs = jobs_of(state, failing_processes);
+        let jobs = jobs_of(agent_answer, failing_processes);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
         let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
@@ -270,9 +270,9 @@ impl Jobs<'_> {
     }
 
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
-    fn explain_interrupted_wait(&self, error: Error, state: &Value) -> Error {
+    fn explain_interrupted_wait(&self, error: Error, agent_answer: &Value) -> Error {
         let ErrorKind::Interrupted(signal) = error.kind() else { return error };
-        let problems = processes_not_running(state);
+        let problems = processes_not_running(agent_answer);
         let failing_processes: Vec<_> =
             problems.into_iter().filter(|(_, state)| state == "failing").collect();
         let text = format!("interrupted while waiting for the jobs of {} to run", self.instance);
@@ -281,18 +281,18 @@ impl Jobs<'_> {
         }
         let names = text::comma_list(&quoted_names(&failing_processes));
         Error::new(ErrorKind::Interrupted(signal), format!("{text} (failing: {names})"))
-            .with_hint(format!("see why: `{}`", logs_command(&jobs_of(state, &failing_processes))))
+            .with_hint(format!("see why: `{}`", logs_command(&jobs_of(agent_answer, &failing_processes))))
             .with_rerun_hint("run the same command again to continue")
     }
 
     fn never_ran_error(
         &self,
         job_state: &str,
-        state: &Value,
+        agent_answer: &Value,
         timeout: Duration,
         start_time: SystemTime,
     ) -> Error {
-        let problems = processes_not_running(state);
+        let problems = processes_not_running(agent_answer);
         let job_problems: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
         let job_problems = match job_problems.as_slice() {
@@ -307,7 +307,7 @@ impl Jobs<'_> {
         ))
         .with_hint("see all logs: `monopile logs MANIFEST`");
         let filters: Vec<String> =
-            jobs_of(state, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
+            jobs_of(agent_answer, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
         match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
             [] => error,
             tails => error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
@@ -328,20 +328,20 @@ fn logs_command(jobs: &[impl AsRef<str>]) -> String {
 }
 
 /// Returns the names of processes that run.
-fn running_processes(state: &Value) -> Vec<String> {
+fn running_processes(agent_answer: &Value) -> Vec<String> {
     let is_running = |(_, state): &(String, String)| state == "running";
-    processes(state).filter(is_running).map(|(name, _)| name).collect()
+    processes(agent_answer).filter(is_running).map(|(name, _)| name).collect()
 }
 
 /// Returns the name and state of each process that does not run.
-fn processes_not_running(state: &Value) -> Vec<(String, String)> {
-    processes(state).filter(|(_, state)| state != "running").collect()
+fn processes_not_running(agent_answer: &Value) -> Vec<(String, String)> {
+    processes(agent_answer).filter(|(_, state)| state != "running").collect()
 }
 
 /// Returns the name and state of each process.
-fn processes(state: &Value) -> impl Iterator<Item = (String, String)> {
+fn processes(agent_answer: &Value) -> impl Iterator<Item = (String, String)> {
     let text = |process: &Value, key: &str| process.get(key).and_then(Value::as_str).map(str::to_owned);
-    state
+    agent_answer
         .get("processes")
         .and_then(Value::as_array)
         .into_iter()
@@ -350,8 +350,8 @@ fn processes(state: &Value) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Returns the jobs whose names match these processes, or all jobs if none matches.
-fn jobs_of(state: &Value, processes: &[(String, String)]) -> Vec<String> {
-    let jobs: Vec<String> = state
+fn jobs_of(agent_answer: &Value, processes: &[(String, String)]) -> Vec<String> {
+    let jobs: Vec<String> = agent_answer
         .pointer("/job/templates")
         .and_then(Value::as_array)
         .into_iter()
@@ -375,16 +375,16 @@ mod tests {
 
     #[test]
     fn failing_processes_are_mapped_to_jobs() {
-        let state = json!({
+        let agent_answer = json!({
             "job": {"templates": [{"name": "director"}, {"name": "nats"}]},
             "processes": [
                 {"name": "director_worker_1", "state": "failing"}, {"name": "nats", "state": "running"}
             ],
         });
-        let problems = processes_not_running(&state);
+        let problems = processes_not_running(&agent_answer);
         assert_eq!(problems, [("director_worker_1".to_owned(), "failing".to_owned())]);
-        assert_eq!(jobs_of(&state, &problems), ["director"]);
-        assert_eq!(running_processes(&state), ["nats"]);
-        assert_eq!(jobs_of(&state, &[("other".into(), "failing".into())]), ["director", "nats"]);
+        assert_eq!(jobs_of(&agent_answer, &problems), ["director"]);
+        assert_eq!(running_processes(&agent_answer), ["nats"]);
+        assert_eq!(jobs_of(&agent_answer, &[("other".into(), "failing".into())]), ["director", "nats"]);
     }
 }

@@ -125,11 +125,12 @@ impl<'r> Packages<'r> {
     /// error, because the agent installs packages by name.
     fn add(&mut self, release: &'r Release, jobs: &[&str], stemcell: &Stemcell) -> Result<()> {
         let stemcell_name = format!("{}/{}", stemcell.operating_system, stemcell.version);
-        let fitting = |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
+        let fits_stemcell =
+            |package: &&Package| package.compiled_for.as_deref() == Some(stemcell_name.as_str());
         let compiled_packages: HashMap<&str, &Package> = release
             .compiled_packages
             .iter()
-            .filter(fitting)
+            .filter(fits_stemcell)
             .map(|package| (package.name.as_str(), package))
             .collect();
         for package in release.package_levels(jobs)?.into_iter().flatten() {
@@ -199,7 +200,7 @@ impl<'r> Packages<'r> {
         run: &RunContext,
         planned_packages: Option<&UserlandPackages>,
     ) -> Result<PackageCounts> {
-        let package_store = package_store(run);
+        let package_store = open_package_store(run);
         let mut counts = PackageCounts::default();
         let mut missing_packages = Vec::new();
         let cpi_packages = planned_packages.map(|packages| self.find_in_cpi(packages)).unwrap_or_default();
@@ -231,7 +232,7 @@ impl<'r> Packages<'r> {
         cpi_packages: &UserlandPackages,
         stage: &Stage,
     ) -> Result<()> {
-        let package_store = package_store(run);
+        let package_store = open_package_store(run);
         let directory = run.paths.scratch.join("cpi-packages");
         create_private_directory(&directory)?;
         let found_packages = self.nodes.iter().zip(self.find_in_cpi(cpi_packages));
@@ -267,7 +268,7 @@ impl<'r> Packages<'r> {
 
     /// Returns true if the VM has exactly these packages, compiled from the same content.
     pub(crate) fn are_installed(&self, run: &RunContext, installed_packages: &[CompiledPackage]) -> bool {
-        let package_store = package_store(run);
+        let package_store = open_package_store(run);
         let is_installed = |node: &PackageNode<'_>| {
             node.compiled_archive(&package_store)
                 .is_some_and(|archive| node.find_installed(installed_packages, &archive).is_some())
@@ -285,7 +286,7 @@ impl<'r> Packages<'r> {
         stage: &Stage,
     ) -> Result<Vec<CompiledPackage>> {
         let start = Instant::now();
-        let package_store = package_store(run);
+        let package_store = open_package_store(run);
         let progress: Vec<PackageProgress> = self
             .nodes
             .iter()
@@ -335,7 +336,7 @@ impl<'r> Packages<'r> {
 
     /// Adds the packages that were compiled before to a bundle.
     pub(crate) fn add_to_bundle(&self, run: &RunContext, bundle: &mut BundleWriter<'_>) -> Result<()> {
-        let package_store = package_store(run);
+        let package_store = open_package_store(run);
         for node in self.nodes.iter().filter(|node| node.package.compiled_for.is_none()) {
             signals::check_may_continue(run)?;
             let begin_stage = || node.begin_copy(&run.reporter);
@@ -581,7 +582,7 @@ impl std::fmt::Display for PackageNode<'_> {
 
 /// Puts a package of a bundle into the cache of this machine.
 pub(crate) fn import_package(run: &RunContext, package: &BundledPackage) -> Result<()> {
-    package_store(run).import(package)
+    open_package_store(run).import(package)
 }
 
 /// Packs a package of the CPI in `directory`, and puts it into the store.
@@ -598,7 +599,7 @@ fn take(
 }
 
 /// Returns the store of compiled packages of a run.
-fn package_store(run: &RunContext) -> CompiledPackageStore {
+fn open_package_store(run: &RunContext) -> CompiledPackageStore {
     CompiledPackageStore::in_cache(&run.paths.cache_directory, &run.shared_cache)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::difference::DesiredLeaf;
 use super::reasons::{
-    MISSING_VM_REASON, Reason, disk_change_reason, name_and_version, reasons, upload_reason,
+    MISSING_VM_REASON, Reason, collect_reasons, disk_change_reason, name_and_version, upload_reason,
 };
 use super::{COPIED_DATA_REASON, DiskRef, DiskUpdate, Plan, StemcellRef, Step};
 use crate::state::{
@@ -77,7 +77,7 @@ pub struct PlanOptions {
 /// `recreate_persistent_disks` is set.
 pub fn create(state: &State, desired: &DesiredDeployment<'_>, options: &PlanOptions) -> Result<Plan> {
     let mut plan = Plan::default();
-    let reasons = reasons(state, desired, options);
+    let reasons = collect_reasons(state, desired, options);
     if reasons.is_empty() {
         return Ok(plan_cleanup(state, options, plan));
     }
@@ -236,7 +236,7 @@ fn plan_disk(
         plan.push(Step::UseDisk, "the manifest has a persistent disk");
         return Ok(None);
     };
-    if let Some(move_text) = unmovable_reason(current_disk, desired) {
+    if let Some(move_text) = describe_impossible_move(current_disk, desired) {
         if !options.recreate_persistent_disks {
             return Err(left_behind_error(current_disk, &move_text));
         }
@@ -275,7 +275,7 @@ fn plan_disk(
 }
 
 /// Returns a description of the move if the disk cannot follow the VM to its new CPI or AZ.
-fn unmovable_reason(disk: &DiskRecord, desired: &DesiredDeployment<'_>) -> Option<String> {
+fn describe_impossible_move(disk: &DiskRecord, desired: &DesiredDeployment<'_>) -> Option<String> {
     if disk.cpi.as_deref() != desired.cpi {
         return Some(format!(
             "the environment moves from {} to {}",
@@ -294,7 +294,9 @@ fn unmovable_reason(disk: &DiskRecord, desired: &DesiredDeployment<'_>) -> Optio
 
 /// Returns the disk that a move would leave behind, and whose data would be lost.
 pub fn disk_left_behind<'s>(state: &'s State, desired: &DesiredDeployment<'_>) -> Option<&'s DiskRecord> {
-    state.current_disk().filter(|disk| desired.disk.is_some() && unmovable_reason(disk, desired).is_some())
+    state
+        .current_disk()
+        .filter(|disk| desired.disk.is_some() && describe_impossible_move(disk, desired).is_some())
 }
 
 fn left_behind_error(disk: &DiskRecord, move_text: &str) -> Error {

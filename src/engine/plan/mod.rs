@@ -16,7 +16,7 @@ pub use create::{DesiredDeployment, PlanOptions, UpdateStrategy, create, disk_le
 pub use delete::delete;
 pub use difference::{DesiredLeaf, Difference, LeafChange, differences};
 
-use base::events::{ReportedStep, StepWords};
+use base::events::{ReportedStep, StepText};
 use manifest::deployment::DiskSpec;
 
 use crate::state::{DiskHandle, Durations, Resource, VmHandle};
@@ -157,7 +157,7 @@ impl Step {
 
     /// Describes the step for the operator.
     pub fn describe(&self, instance: &str) -> String {
-        let action = self.words(instance).imperative;
+        let action = self.text(instance).imperative;
         match self {
             Step::ResizeDisk(_) | Step::UpdateDisk(_) => {
                 format!("{action} if the CPI can, otherwise copy its data to a new disk and delete it")
@@ -168,7 +168,7 @@ impl Step {
     }
 
     /// Returns the words for the step before and after it is taken or skipped.
-    pub fn words(&self, instance: &str) -> StepWords {
+    pub fn text(&self, instance: &str) -> StepText {
         let (verb, past, object) = match self {
             Step::CreateStemcell { stemcell, .. } => ("Upload", "Uploaded", format!("stemcell {stemcell}")),
             Step::StopJobs(vm) | Step::StopJobsIfPossible(vm) => {
@@ -193,7 +193,7 @@ impl Step {
             Step::DetachDisk(disk) => ("Detach", "Detached", format!("disk {disk}")),
             Step::DeployJobs => {
                 let jobs = format!("the jobs of '{instance}'");
-                return StepWords {
+                return StepText {
                     imperative: format!("Deploy {jobs} and start them"),
                     past_tense: format!("Deployed {jobs} and started them"),
                     negation: format!("Did not deploy {jobs}"),
@@ -201,7 +201,7 @@ impl Step {
             }
             Step::Delete(resource) => ("Delete", "Deleted", resource.to_string()),
         };
-        StepWords {
+        StepText {
             imperative: format!("{verb} {object}"),
             past_tense: format!("{past} {object}"),
             negation: format!("Did not {} {object}", verb.to_lowercase()),

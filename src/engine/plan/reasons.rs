@@ -27,7 +27,11 @@ fn jobs_reason(text: impl Into<String>) -> Reason {
 }
 
 /// Returns the reasons for a deploy, those for a new VM first. The list is empty if nothing changed.
-pub(super) fn reasons(state: &State, desired: &DesiredDeployment<'_>, options: &PlanOptions) -> Vec<Reason> {
+pub(super) fn collect_reasons(
+    state: &State,
+    desired: &DesiredDeployment<'_>,
+    options: &PlanOptions,
+) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if options.replaces_unchanged_vm {
         reasons.push(match options.command {

@@ -676,14 +676,14 @@ fn moving_needs_an_option_to_leave_a_disk_behind() {
     expected.extend([create_vm.clone(), Step::DeployJobs, Step::Delete(Resource::Stemcell(handle("sc-1")))]);
     assert_eq!(steps(&plan), expected);
 
-    let mut moving = Case { cpi: Some("a"), ..Case::default() };
-    let error = moving.try_plan(&deployed_state()).unwrap_err();
+    let mut moved_case = Case { cpi: Some("a"), ..Case::default() };
+    let error = moved_case.try_plan(&deployed_state()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the environment moves from the default CPI to CPI 'a', but its persistent disk 'disk-1' cannot \
          be moved"
     );
-    moving.options.recreate_persistent_disks = true;
+    moved_case.options.recreate_persistent_disks = true;
     let mut expected = vec![create_stemcell];
     expected.extend(stop_and_delete());
     expected.extend([
@@ -695,7 +695,7 @@ fn moving_needs_an_option_to_leave_a_disk_behind() {
         Step::Delete(Resource::Disk(handle("disk-1"))),
         Step::Delete(Resource::Stemcell(handle("sc-1"))),
     ]);
-    assert_eq!(steps(&moving.plan(&deployed_state())), expected);
+    assert_eq!(steps(&moved_case.plan(&deployed_state())), expected);
 }
 
 #[test]

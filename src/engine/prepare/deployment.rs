@@ -379,11 +379,11 @@ impl PreparedDeployment {
     }
 
     /// Removes values from before a rotation from the vars store, because the current ones are deployed.
-    pub(crate) fn forget_previous(&self, run: &RunContext, inputs: &Inputs) {
+    pub(crate) fn drop_previous_credentials(&self, run: &RunContext, inputs: &Inputs) {
         let Some((path, names)) = &self.vars_store else { return };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let result = VarsStore::open(path, &inputs.encryption)
-            .and_then(|mut store| store.forget_previous(&names))
+            .and_then(|mut store| store.drop_previous_values(&names))
             .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
         if let Err(error) = result {
             run.reporter.warn(error.chain().join(": "));
@@ -402,7 +402,10 @@ impl PreparedDeployment {
     }
 
     /// Returns the desired state for a plan.
-    pub(crate) fn desired<'p>(&'p self, releases: &'p [ArtifactIdentity]) -> DesiredDeployment<'p> {
+    pub(crate) fn desired_deployment<'p>(
+        &'p self,
+        releases: &'p [ArtifactIdentity],
+    ) -> DesiredDeployment<'p> {
         DesiredDeployment {
             deploy_digest: &self.deploy_digest,
             leaves: &self.leaves,

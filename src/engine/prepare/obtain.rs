@@ -170,9 +170,9 @@ pub(crate) fn obtain_all(
     });
     // The stemcell comes first, because it is the largest artifact.
     let artifacts: Vec<WantedArtifact<'_>> = std::iter::once(stemcell).chain(releases).collect();
-    let on_leading = leading_releases.map(|leading| leading.on_unpacked.as_ref());
+    let on_leading_releases = leading_releases.map(|leading| leading.on_unpacked.as_ref());
     let mut obtained_artifacts =
-        obtain(run, &artifacts, refs.userlands, on_leading, directory, stage)?.into_iter();
+        obtain(run, &artifacts, refs.userlands, on_leading_releases, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
     let stemcell =
         obtained_artifacts.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
@@ -365,22 +365,22 @@ struct StoppedArtifact;
 const OTHER_FAILURES_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Obtains artifacts in parallel and returns them in the order of `artifacts`. The leading releases come
-/// first, and are passed to `on_leading`. A failure soon stops the other downloads, whose parts stay for the
-/// next run. The error reports all failures up to then.
+/// first, and are passed to `on_leading_releases`. A failure soon stops the other downloads, whose parts
+/// stay for the next run. The error reports all failures up to then.
 fn obtain(
     run: &RunContext,
     artifacts: &[WantedArtifact<'_>],
     userlands: &[UserlandRef],
-    on_leading: Option<&dyn Fn(Vec<Release>)>,
+    on_leading_releases: Option<&dyn Fn(Vec<Release>)>,
     directory: &Path,
     stage: &Stage,
 ) -> Result<Vec<ObtainedArtifact>> {
     let cache = Cache::open(&run.paths.cache_directory)?;
-    let first_failure = Arc::new(OnceLock::<Instant>::new());
-    let is_over = |first_failure: &OnceLock<Instant>| {
-        first_failure.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)
+    let first_failure_time = Arc::new(OnceLock::<Instant>::new());
+    let is_over = |first_failure_time: &OnceLock<Instant>| {
+        first_failure_time.get().is_some_and(|failure_time| failure_time.elapsed() > OTHER_FAILURES_TIMEOUT)
     };
-    let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure));
+    let (run_for_signal, failure) = (run.clone(), Arc::clone(&first_failure_time));
     let interrupt_check = move || match is_over(&failure) {
         true => signals::check_may_continue(&run_for_signal)
             .and(Err(Error::failure("stopped").with_source(StoppedArtifact))),
@@ -389,18 +389,18 @@ fn obtain(
     let fetcher = run.create_fetcher(&cache, Arc::new(interrupt_check))?;
     let context = ObtainContext { run, cache: &cache, fetcher: &fetcher, directory, stage };
     let results = Mutex::new(Vec::with_capacity(artifacts.len()));
-    let obtain_each = |indexes: &[usize]| {
-        let next_position = AtomicUsize::new(0);
+    let obtain_each = |indices: &[usize]| {
+        let next_index = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for _ in 0..run.parallel.min(indexes.len()).max(1) {
+            for _ in 0..run.parallel.min(indices.len()).max(1) {
                 scope.spawn(|| {
-                    while !is_over(&first_failure)
-                        && let Some(index) = indexes.get(next_position.fetch_add(1, Ordering::SeqCst))
+                    while !is_over(&first_failure_time)
+                        && let Some(index) = indices.get(next_index.fetch_add(1, Ordering::SeqCst))
                         && let Some(artifact) = artifacts.get(*index)
                     {
                         let result = artifact.obtain(&context);
                         if result.is_err() {
-                            first_failure.get_or_init(Instant::now);
+                            first_failure_time.get_or_init(Instant::now);
                         }
                         results.lock().push((*index, result));
                     }
@@ -409,19 +409,20 @@ fn obtain(
         });
         results.lock().sort_by_key(|(index, _)| *index);
     };
-    let (leading_indexes, other_indexes): (Vec<usize>, Vec<usize>) =
+    let (leading_indices, other_indices): (Vec<usize>, Vec<usize>) =
         (0..artifacts.len()).partition(|index| artifacts[*index].is_leading);
-    if !leading_indexes.is_empty() {
-        obtain_each(&leading_indexes);
-        if let Some(on_leading) = on_leading.filter(|_| first_failure.get().is_none()) {
+    if !leading_indices.is_empty() {
+        obtain_each(&leading_indices);
+        if let Some(on_leading_releases) = on_leading_releases.filter(|_| first_failure_time.get().is_none())
+        {
             let unpacked_release = |(_, result): &(usize, Result<ObtainedArtifact>)| {
                 result.as_ref().ok().and_then(|artifact| artifact.unpacked_release.clone())
             };
             let releases = results.lock().iter().filter_map(unpacked_release).collect();
-            on_leading(releases);
+            on_leading_releases(releases);
         }
     }
-    obtain_each(&other_indexes);
+    obtain_each(&other_indices);
     let results = results.into_inner();
     let (mut obtained_artifacts, mut failures) = (Vec::new(), Vec::new());
     for (index, result) in results {

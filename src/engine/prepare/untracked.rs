@@ -10,7 +10,8 @@ use std::thread;
 use serde_json::Value;
 
 use crate::agent::{
-    AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedCause, connect_within, endpoint, identity,
+    AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedCause, create_client_with_timeout, identity,
+    resolve_endpoint,
 };
 use crate::protocol::{DiskCid, ResourceKind};
 use crate::run_context::RunContext;
@@ -59,7 +60,7 @@ pub(super) fn check_during<T>(
     is_ignored: bool,
     work: impl FnOnce() -> T,
 ) -> (T, Result<UntrackedCheck>) {
-    let endpoint = match endpoint(run, &deployment.cloud_provider) {
+    let endpoint = match resolve_endpoint(run, &deployment.cloud_provider) {
         Ok(endpoint) => endpoint,
         Err(error) => return (work(), Err(error)),
     };
@@ -114,7 +115,7 @@ fn check_address(
     if !has_no_vm(state) {
         return Ok(None);
     }
-    let agent = connect_within(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
+    let agent = create_client_with_timeout(run, endpoint.clone(), state, AGENT_TIMEOUTS.search);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
         Err(error) if error.was_caused_by_this_run() => return Err(error.into()),

@@ -51,7 +51,7 @@ fn next_deploy(state: &State, resource: &Resource) -> String {
 pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskConsent<'_>) -> Result<String> {
     let mut store = state_lock::open(run, "state forget")?;
     let open_calls = store.read_open_calls::<Effect>()?;
-    if !store.exists() && open_calls.is_empty() {
+    if !store.has_state() && open_calls.is_empty() {
         return Err(no_state_error(store.storage()));
     }
     match record {

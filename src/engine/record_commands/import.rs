@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, connect, endpoint};
+use crate::agent::{Agent, create_client, resolve_endpoint};
 use crate::cpi_set::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};
@@ -73,7 +73,7 @@ impl std::str::FromStr for ImportedStemcell {
 /// Builds a state, writes it if none exists yet, and returns a summary in one sentence.
 pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let mut store = state_lock::open(run, "state import")?;
-    if store.exists() {
+    if store.has_state() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
             .with_note("nothing was changed")
             .with_hint(replacement_hint(store.storage())));
@@ -85,7 +85,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     let deployment = manifest.deployment()?;
     let cpi_inputs =
         OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &validating)?;
-    let endpoint = endpoint(run, &cpi_inputs.provider)?;
+    let endpoint = resolve_endpoint(run, &cpi_inputs.provider)?;
     cpi_set::check_az(cpi_inputs.config.as_ref(), deployment.az.as_ref())?;
     let mut state = store.state().clone();
     record_disk_and_stemcells(&mut state, request, &deployment)?;
@@ -105,7 +105,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     asking.finish();
 
     if let Some(handle) = vm {
-        let agent = connect(run, endpoint, &state);
+        let agent = create_client(run, endpoint, &state);
         let agent_identity = ask_agent(run, request, &agent)?;
         let mounted_disks =
             agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted_disks.as_deref());

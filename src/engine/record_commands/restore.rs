@@ -34,7 +34,7 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
 /// Keeps the current state as a version and returns a summary in one sentence.
 pub fn keep_version(run: &RunContext) -> Result<String> {
     let store = state_lock::open(run, "state backup")?;
-    if !store.exists() {
+    if !store.has_state() {
         return Err(no_state_error(store.storage()));
     }
     Ok(format!("Kept the state as version '{}'", store.keep_version()?))

@@ -137,7 +137,7 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
         let command = "`monopile create-env MANIFEST --forget-open-calls`";
         Ok(ShownCall {
             status,
-            processes: if status == OpenCallStatus::Running { call.processes() } else { Vec::new() },
+            processes: if status == OpenCallStatus::Running { call.find_processes() } else { Vec::new() },
             how_to_forget: how_to_forget(&intent.effect, command),
             request_id: intent.request_id,
             method: intent.method,

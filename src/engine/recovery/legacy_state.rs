@@ -42,7 +42,7 @@ pub(crate) fn read(manifest: &Path) -> Result<Option<(PathBuf, State)>> {
 
 /// Converts the file beside the manifest if there is no state yet, and renames the file.
 pub(crate) fn take_over(run: &RunContext, inputs: &Inputs, store: &mut Store) -> Result<()> {
-    if store.exists() {
+    if store.has_state() {
         return Ok(());
     }
     let Some((path, state)) = read(&inputs.manifest)? else { return Ok(()) };

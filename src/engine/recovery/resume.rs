@@ -263,7 +263,7 @@ fn wait_for_call(
                 let error = CpiError::Abandoned { method, request_id, cause };
                 return Err(explain_running_call(error.into(), &intent.effect, open_call));
             }
-            backoff.pause(&run.clock, Activity::Waiting);
+            backoff.pause(&run.clock, Activity::Pause);
             Ok(())
         },
     )

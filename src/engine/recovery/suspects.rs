@@ -2,7 +2,7 @@
 //! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
 //! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
-use crate::agent::{Agent, AgentEndpoint, connect, endpoint, identity};
+use crate::agent::{Agent, AgentEndpoint, create_client, identity, resolve_endpoint};
 use crate::effects::{Effect, failed_call};
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
@@ -131,7 +131,7 @@ pub(crate) fn find_answering<'s>(
         return Ok(None);
     }
     let looking_for_vm = reporter.stage("Looking for a VM that a failed call may have created");
-    let agent = connect(run, endpoint.clone(), state);
+    let agent = create_client(run, endpoint.clone(), state);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
         Err(error) if error.was_caused_by_this_run() => return Err(error.into()),
@@ -162,7 +162,7 @@ pub(super) struct VmSearch {
 /// if that can be read.
 pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect: &Effect) -> VmSearch {
     let Effect::CreateVm { record, .. } = effect else { return VmSearch::default() };
-    let Some(agent) = connect_agent_of_manifest(run, inputs, state) else { return VmSearch::default() };
+    let Some(agent) = create_client_of_manifest(run, inputs, state) else { return VmSearch::default() };
     let address = agent.address();
     let (note, vm) = match agent.get_state() {
         Ok(agent_state) if identity::id(&agent_state) == record.agent_id => {
@@ -190,9 +190,9 @@ pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect
 }
 
 /// Returns the agent at the address of the manifest, if that can be read.
-fn connect_agent_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
+fn create_client_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let manifest = prepare::load(run, &inputs).ok()?;
     let provider = manifest.provider().ok()?;
-    Some(connect(run, endpoint(run, &provider).ok()?, state))
+    Some(create_client(run, resolve_endpoint(run, &provider).ok()?, state))
 }

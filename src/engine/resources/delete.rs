@@ -2,7 +2,7 @@
 //! names.
 
 use super::target::{TargetEnvironment, confirm};
-use crate::agent::{connect, endpoint};
+use crate::agent::{create_client, resolve_endpoint};
 use crate::cpi_set::{self, OwnedCpiInputs, Presence};
 use crate::effects::{Contradiction, Executor, RunRegistry, deletion};
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};
@@ -232,7 +232,7 @@ fn refuse_denied(
     }
     let asking = run.reporter.stage(format!("Asking for VM {vm}"));
     if executor.ask_presence(&asking, resource)? == Presence::Gone {
-        let agent = connect(run, endpoint(run, &cpi_inputs.provider)?, executor.state());
+        let agent = create_client(run, resolve_endpoint(run, &cpi_inputs.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, &asking)?;
     }
     asking.finish();

@@ -44,7 +44,7 @@ impl TargetEnvironment {
 
     fn begin(&self, run: &RunContext, command: &str, may_begin: bool) -> Result<OpenedEnvironment> {
         let mut store = state_lock::open(run, command)?;
-        if !may_begin && !store.exists() && store.read_open_calls::<Effect>()?.is_empty() {
+        if !may_begin && !store.has_state() && store.read_open_calls::<Effect>()?.is_empty() {
             return Err(no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());

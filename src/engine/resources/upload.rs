@@ -43,7 +43,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let OpenedEnvironment { mut store, manifest, cpi_inputs } =
         request.target_environment.open_or_begin(run, "upload-stemcell")?;
     let deployment = manifest.deployment()?;
-    let targets = targets(&request.cpis, cpi_inputs.config.as_ref(), &deployment, store.state())?;
+    let targets = find_targets(&request.cpis, cpi_inputs.config.as_ref(), &deployment, store.state())?;
     if let Some((name, version)) = request.identity.as_ref().filter(|_| !request.fix) {
         let is_on_record = |cpi: &&CpiName| has_record(store.state(), name, version, cpi.as_deref());
         if targets.iter().all(|cpi| is_on_record(&cpi)) {
@@ -115,7 +115,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
 
 /// Returns the CPIs to upload to. With a CPI config, they include the default CPI only if the environment
 /// uses it.
-fn targets(
+fn find_targets(
     cpi_names: &[String],
     config: Option<&CpiConfig>,
     deployment: &Deployment,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::state::Storage;
 use artifact::{Cache, Fetcher, InterruptCheck, SharedCache};
 use base::Result;
-use base::signals::SignalCounter;
+use base::signals::RunSignals;
 use base::timing::Clock;
 use base::{events::Reporter, redact::Redactor};
 use manifest::UserlandRef;
@@ -31,7 +31,7 @@ pub struct Paths {
     /// Data of built-in CPIs (`$XDG_STATE_HOME/monopile`).
     pub data_directory: PathBuf,
     /// `--package-dir`: the directory for the CPI's packages, instead of the cache.
-    pub package_dir: Option<PathBuf>,
+    pub package_directory: Option<PathBuf>,
     /// This executable, which also contains the built-in CPIs and the agent.
     pub executable: PathBuf,
 }
@@ -60,7 +60,7 @@ pub struct RunContext {
     /// The redactor with the secrets of this run.
     pub redactor: Redactor,
     /// SIGINT, SIGTERM and SIGHUP received so far.
-    pub signals: SignalCounter,
+    pub signals: RunSignals,
     /// The environment of external programs (CPIs, packaging scripts).
     pub env_vars: Vec<(String, String)>,
     /// `--parallel`: the number of parallel downloads, uploads or compilations.
@@ -86,7 +86,7 @@ pub struct RunContext {
 }
 
 /// Returns a function that fails if one of these signals arrived.
-pub fn interrupt_check(signals: &SignalCounter) -> InterruptCheck {
+pub fn interrupt_check(signals: &RunSignals) -> InterruptCheck {
     let signals = signals.clone();
     Arc::new(move || signals::check_signal(signals.first()))
 }

@@ -69,7 +69,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// Returns its kind.
+    /// Returns the kind of resource that it identifies.
     pub fn kind(&self) -> ResourceKind {
         match self {
             Resource::Vm(_) => ResourceKind::Vm,

@@ -62,7 +62,7 @@ struct Announcement<'a, E> {
 
 /// The document with the content of the registry of contract v1. It is a part of the journal because it must
 /// outlive a killed run.
-const REGISTRY: &str = "registry.json";
+const REGISTRY_DOCUMENT: &str = "registry.json";
 
 /// The journal of one state.
 #[derive(Debug, Clone)]
@@ -138,12 +138,12 @@ impl Journal {
 
     /// Returns the document with the content of the VM's registry. It may not exist.
     pub fn registry_document(&self) -> Document {
-        self.storage.document(&format!("{JOURNAL}/{REGISTRY}"))
+        self.storage.document(&format!("{JOURNAL}/{REGISTRY_DOCUMENT}"))
     }
 
     /// Removes the content of the registry. Called when no VM can ask for it.
     pub(super) fn remove_registry(&self) -> io::Result<()> {
-        if self.list_names()?.iter().any(|name| name == REGISTRY) {
+        if self.list_names()?.iter().any(|name| name == REGISTRY_DOCUMENT) {
             self.registry_document().remove()?;
             // Succeeds only if the folder is empty.
             self.storage.remove_if_empty(JOURNAL);
@@ -164,7 +164,7 @@ impl Journal {
         let is_open = |id: &str| open_ids.contains(id);
         for name in &names {
             let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
-            if name != REGISTRY && !id.is_some_and(is_open) {
+            if name != REGISTRY_DOCUMENT && !id.is_some_and(is_open) {
                 self.storage.remove(&format!("{JOURNAL}/{name}"))?;
             }
         }
@@ -252,7 +252,7 @@ impl OpenCall {
     }
 
     /// Returns the ids of the processes of this machine that hold the answer open: the CPI and its children.
-    pub fn processes(&self) -> Vec<u32> {
+    pub fn find_processes(&self) -> Vec<u32> {
         calls::find_processes_with_open_file(&self.answer_path())
     }
 

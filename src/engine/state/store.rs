@@ -18,7 +18,7 @@ pub struct Store {
     journal: Journal,
     /// False if no call of an earlier run was open when the state was locked.
     may_have_open_calls: bool,
-    exists: bool,
+    has_state: bool,
     /// True if this run need not keep a version before it writes, because it already kept one or created the
     /// state.
     has_kept_version: bool,
@@ -43,7 +43,7 @@ impl Store {
         storage.check_decrypts_own()?;
         let lock = storage.lock(holder, on_conflict)?;
         let stored_state = State::read_with_form(&storage)?;
-        let exists = stored_state.is_some();
+        let has_state = stored_state.is_some();
         storage.reencrypt(stored_state.as_ref().map(|(_, stored_form)| *stored_form))?;
         let journal = Journal::held_by(&storage, holder);
         let no_call_is_open = storage.clean_up().and_then(|()| journal.clean_up()).map_err(|error| {
@@ -53,7 +53,7 @@ impl Store {
         let state = stored_state.map_or_else(State::new, |(state, _)| state);
         let may_have_open_calls = !no_call_is_open;
         let store =
-            Store { storage, state, journal, may_have_open_calls, exists, has_kept_version: false, lock };
+            Store { storage, state, journal, may_have_open_calls, has_state, has_kept_version: false, lock };
         // An open `create_vm` may have created a VM that needs the registry.
         if no_call_is_open && store.state.vm_cid().is_none() {
             store.remove_registry()?;
@@ -96,7 +96,7 @@ impl Store {
         let requested_state =
             requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.
-        let (exists, current_state) = match State::read(&storage) {
+        let (has_state, current_state) = match State::read(&storage) {
             Ok(state) => (state.is_some(), state),
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
@@ -109,7 +109,7 @@ impl Store {
             state,
             journal,
             may_have_open_calls: true,
-            exists,
+            has_state,
             has_kept_version: false,
             lock,
         };
@@ -150,8 +150,8 @@ impl Store {
     }
 
     /// Returns true if the state has been written.
-    pub fn exists(&self) -> bool {
-        self.exists
+    pub fn has_state(&self) -> bool {
+        self.has_state
     }
 
     /// Applies a change and writes the state. The change is durable when this returns.
@@ -174,24 +174,24 @@ impl Store {
 
     /// Writes a state that does not exist yet, so that the director id is on record before a CPI sees it.
     pub fn write_if_new(&mut self) -> Result<()> {
-        if self.exists { Ok(()) } else { self.write(self.state.clone()) }
+        if self.has_state { Ok(()) } else { self.write(self.state.clone()) }
     }
 
     /// Writes the state if it changed. Checks the lock first, and keeps the version before the first change
     /// of this run and a backup before each.
     fn write(&mut self, next_state: State) -> Result<()> {
-        if self.exists && next_state == self.state {
+        if self.has_state && next_state == self.state {
             return Ok(());
         }
         self.storage.check_lock()?;
         let bytes = next_state.to_bytes()?;
         let failure_message = || format!("writing the state '{}' failed", self.storage);
-        if self.exists && !self.has_kept_version {
+        if self.has_state && !self.has_kept_version {
             // A version is kept only once per run, because a run writes often.
             self.keep_version().context(failure_message)?;
             self.has_kept_version = true;
         }
-        if self.exists {
+        if self.has_state {
             self.storage
                 .keep_backup()
                 .map_err(|error| {
@@ -212,7 +212,7 @@ impl Store {
             self.storage.with_path_hint(error).with_rerun_hint(rerun_hint)
         })?;
         self.state = next_state;
-        self.exists = true;
+        self.has_state = true;
         // A state that this run created has no earlier version.
         self.has_kept_version = true;
         Ok(())

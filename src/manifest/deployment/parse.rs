@@ -16,7 +16,7 @@ use super::{disk, registry, vm};
 use crate::CloudConfig;
 use crate::reader::{Field, Problems};
 use crate::userland::{self, UserlandRef};
-use base::error::{did_you_mean, question};
+use base::error::{did_you_mean, did_you_mean_question};
 use base::redact::Redactor;
 use base::secret::Secret;
 use base::text::shell_word;
@@ -439,7 +439,7 @@ pub(crate) fn unknown_cpi_key(cpi: &Node) -> Option<(&str, String)> {
     let key = map.iter().filter_map(|(key, _)| key.as_str()).find(|key| !CPI_KEYS.contains(key))?;
     // An entry of a CPI config has `exec_path`.
     let hint = match key.starts_with("exec") {
-        true => format!("; {}", question("path")),
+        true => format!("; {}", did_you_mean_question("path")),
         false => did_you_mean(key, CPI_KEYS),
     };
     Some((key, hint))

@@ -19,7 +19,7 @@ pub(super) fn nearest<'a>(
         candidates.filter(|name| name.len() <= MAX_NAME_BYTES && listed_names.insert(*name)).collect();
     match (base::error::nearest(mistyped_name, names.iter().copied()), names.as_slice()) {
         (_, []) => "nothing is there".into(),
-        (Some(name), _) => base::error::question(&show(name)),
+        (Some(name), _) => base::error::did_you_mean_question(&show(name)),
         (None, [name]) => format!("there is only '{}'", show(name)),
         (None, _) => {
             let quoted_names: Vec<String> =
@@ -52,7 +52,7 @@ pub(super) fn nearest_entry<'a>(
 }
 
 /// Returns true if a value that is not a string reads like this text.
-pub(super) fn same_text(node: &Node, text: &str) -> bool {
+pub(super) fn is_same_text(node: &Node, text: &str) -> bool {
     match &node.data {
         Data::Int(int) => int.to_string() == text,
         Data::UInt(int) => int.to_string() == text,

@@ -219,11 +219,11 @@ impl<'a> PathStep<'a> {
             LookupResult::None | LookupResult::Unknown => {}
         }
         let entries = || items.iter().enumerate().filter_map(|(index, item)| Some((index, item.get(key)?)));
-        let matching: Vec<usize> = entries()
+        let matching_indices: Vec<usize> = entries()
             .filter(|(_, candidate)| candidate.as_str() == Some(value))
             .map(|(index, _)| index)
             .collect();
-        match matching[..] {
+        match matching_indices[..] {
             [one] => Ok(MatchResult::One(one)),
             [] if is_optional => Ok(MatchResult::Absent),
             [] => {
@@ -235,7 +235,7 @@ impl<'a> PathStep<'a> {
                 };
                 let message = format!("'{}' does not exist; {alternatives}", self.path_so_far());
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);
-                let has_other_type = entries().any(|(_, candidate)| suggest::same_text(candidate, value));
+                let has_other_type = entries().any(|(_, candidate)| suggest::is_same_text(candidate, value));
                 error.hint = has_other_type.then(|| {
                     format!("a path matches only strings: put the value {value} of '{key}' in quotes")
                 });
@@ -243,11 +243,11 @@ impl<'a> PathStep<'a> {
             }
             _ => {
                 let lines: Vec<String> =
-                    matching.iter().map(|index| items[*index].position.line.to_string()).collect();
+                    matching_indices.iter().map(|index| items[*index].position.line.to_string()).collect();
                 let message = format!(
                     "'{}' matches {} items (lines {}), but a path must lead to one",
                     self.path_so_far(),
-                    matching.len(),
+                    matching_indices.len(),
                     lines.join(", ")
                 );
                 let mut error = self.error(PathErrorKind::NoSingleMatch, message);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::error::{differ_slightly, nearest, question};
+use base::error::{did_you_mean_question, differ_slightly, nearest};
 use base::{Error, ErrorKind};
 use yaml::Position;
 
@@ -105,7 +105,8 @@ impl MissingVariables {
         if reports_variables {
             // A declared variable has no value if another one that it needs has none: only that one is named.
             problems.extend(self.causes().map(|(name, entry)| {
-                let hint = similar_variable(name).map(|suggestion| format!("; {}", question(suggestion)));
+                let hint = similar_variable(name)
+                    .map(|suggestion| format!("; {}", did_you_mean_question(suggestion)));
                 entry.describe(name, &hint.unwrap_or_default())
             }));
         }

@@ -401,17 +401,17 @@ impl<'a> Resolver<'a> {
     /// Removes the definitions with values from `variables:`, as the bosh CLI does, and marks the variables
     /// in their options as used.
     pub fn remove_satisfied_definitions(&mut self, root: &mut Node) -> Result<()> {
-        let mut satisfied_indexes = BTreeSet::new();
+        let mut satisfied_indices = BTreeSet::new();
         for definition in self.definitions.iter() {
             if self.resolve(&definition.name, &definition.position)?.is_some() {
-                satisfied_indexes.insert(definition.index);
+                satisfied_indices.insert(definition.index);
             }
         }
         let Data::Map(map) = &mut root.data else { return Ok(()) };
         let Some(Node { data: Data::Seq(items), .. }) = map.get_mut("variables") else { return Ok(()) };
         let mut index = 0;
         items.retain(|item| {
-            let is_satisfied = satisfied_indexes.contains(&index);
+            let is_satisfied = satisfied_indices.contains(&index);
             if is_satisfied {
                 mark_used(item, &mut self.used_names);
             }

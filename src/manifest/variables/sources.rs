@@ -45,7 +45,7 @@ impl Sources {
         self.outputs.extend(outputs.map(|(_, value)| value.clone()));
         let set_result =
             env_file_variables.in_order().chain(command_line.in_order()).try_for_each(|(name, value)| {
-                if name == previous::KEY {
+                if name == previous::PREVIOUS_KEY {
                     self.previous = Some(value);
                     return Ok(());
                 }

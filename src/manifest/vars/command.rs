@@ -277,7 +277,7 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
          then, so that the agent of the VM can be reached.\n",
         path.display(),
         rotation.renewed_names.join(", "),
-        previous::KEY,
+        previous::PREVIOUS_KEY,
     );
     if let Some(first) = rotation.authorities.first() {
         let _ = write!(

@@ -305,13 +305,13 @@ fn check_deployed(store: &VarsStore, name: &str) -> Result<()> {
     Err(Error::invalid(format!(
         "the last rotation of '{name}' is not deployed yet: '{}' still has its old value under `{}`",
         store.path().display(),
-        previous::KEY
+        previous::PREVIOUS_KEY
     ))
     .with_note("nothing was changed")
     .with_hint(format!("deploy it first, which removes the old value: `{}`", deploy_command(store)))
     .with_hint(format!(
         "if another program deployed it, remove `{}` from '{}'",
-        previous::KEY,
+        previous::PREVIOUS_KEY,
         store.path().display()
     )))
 }

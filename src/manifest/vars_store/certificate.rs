@@ -69,7 +69,7 @@ pub(super) fn generate(
             ))
         })?;
     let algorithm = signer.algorithm();
-    let serial = serial()?;
+    let serial = generate_serial()?;
     let to_be_signed = sequence(|certificate| {
         certificate.next().write_tagged(Tag::context(0), |version| version.write_u8(2));
         certificate.next().write_bigint_bytes(&serial, true);
@@ -99,7 +99,7 @@ pub(super) fn generate(
 const MAX_DAYS: i64 = 4_000_000;
 
 /// Returns 128 random bits.
-fn serial() -> Result<[u8; 16]> {
+fn generate_serial() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| Error::failure("the system gives no random numbers"))?;
     Ok(bytes)

@@ -7,13 +7,13 @@ pub(super) fn encode(label: &str, der: &[u8]) -> String {
 }
 
 /// Returns the PEM blocks of a text in order. Returns an empty list if it is not PEM.
-pub(super) fn blocks(text: &str) -> Vec<pem::Pem> {
+pub(super) fn parse_blocks(text: &str) -> Vec<pem::Pem> {
     pem::parse_many(text).unwrap_or_default()
 }
 
 /// Returns the DER of the certificates in a text, in order.
 pub(super) fn certificates(text: &str) -> Vec<Vec<u8>> {
-    blocks(text)
+    parse_blocks(text)
         .into_iter()
         .filter(|block| matches!(block.tag(), "CERTIFICATE" | "TRUSTED CERTIFICATE" | "X509 CERTIFICATE"))
         .map(pem::Pem::into_contents)

@@ -1,14 +1,14 @@
 //! Values that a rotation replaced and that the VM still has until the next deploy.
 //!
-//! The vars store keeps them under [`KEY`], as a list of rotations, the latest first. Each is a mapping from
-//! variables to their earlier values, without private keys: only passwords and CAs are needed to talk to the
-//! agent of the old VM.
+//! The vars store keeps them under [`PREVIOUS_KEY`], as a list of rotations, the latest first. Each is a
+//! mapping from variables to their earlier values, without private keys: only passwords and CAs are needed to
+//! talk to the agent of the old VM.
 
 use super::value::ValueKind;
 use yaml::{Data, Mapping, Node};
 
 /// The key in the vars store.
-pub(crate) const KEY: &str = "monopile_previous";
+pub(crate) const PREVIOUS_KEY: &str = "monopile_previous";
 /// The number of rotations that are kept.
 const MAX_KEPT_ROTATIONS: usize = 5;
 
@@ -27,7 +27,8 @@ fn kept_values(old: &Node) -> Option<Node> {
     }
 }
 
-/// Adds a rotation to the list under [`KEY`]. Returns the new list, or `None` if nothing has to be kept.
+/// Adds a rotation to the list under [`PREVIOUS_KEY`]. Returns the new list, or `None` if nothing has to be
+/// kept.
 pub(super) fn add_rotation(list: Option<&Node>, replaced_values: &[(String, Node)]) -> Option<Node> {
     let mut rotation = Mapping::new();
     for (name, old) in replaced_values.iter().filter_map(|(name, old)| Some((name, kept_values(old)?))) {
@@ -48,7 +49,8 @@ pub(super) fn add_rotation(list: Option<&Node>, replaced_values: &[(String, Node
     )
 }
 
-/// Removes variables from the list under [`KEY`]. Returns the new list, which is empty if nothing is left.
+/// Removes variables from the list under [`PREVIOUS_KEY`]. Returns the new list, which is empty if nothing is
+/// left.
 pub(super) fn without_variables(list: &Node, names: &[&str]) -> Node {
     let rotations = list.as_seq().unwrap_or_default().iter().filter_map(|rotation| {
         let mut rotation = rotation.as_map()?.clone();
@@ -58,7 +60,7 @@ pub(super) fn without_variables(list: &Node, names: &[&str]) -> Node {
     Data::Seq(rotations.collect()).into()
 }
 
-/// Returns the variables and values of each rotation in a list under [`KEY`], the latest first.
+/// Returns the variables and values of each rotation in a list under [`PREVIOUS_KEY`], the latest first.
 pub(crate) fn rotations(list: &Node) -> Vec<Vec<(&str, &Node)>> {
     list.as_seq().unwrap_or_default().iter().map(|rotation| entries(rotation).collect()).collect()
 }

@@ -36,7 +36,7 @@ const ED25519: &[u64] = &[1, 3, 101, 112];
 impl SigningKey {
     /// Reads a key from PEM: PKCS#1, PKCS#8 or SEC 1.
     pub fn from_pem(text: &str) -> Result<Self> {
-        let blocks = pem_text::blocks(text);
+        let blocks = pem_text::parse_blocks(text);
         if blocks.iter().any(|block| block.tag() == "ENCRYPTED PRIVATE KEY")
             || text.contains("Proc-Type: 4,ENCRYPTED")
         {

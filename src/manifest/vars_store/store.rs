@@ -136,7 +136,7 @@ impl VarsStore {
     /// Returns all variables with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node)> {
         let entries = self.values.iter().filter_map(|(key, value)| key.as_str().map(|name| (name, value)));
-        entries.filter(|(name, _)| *name != previous::KEY)
+        entries.filter(|(name, _)| *name != previous::PREVIOUS_KEY)
     }
 
     /// Returns the content of the file, with the values that rotations replaced.
@@ -152,18 +152,18 @@ impl VarsStore {
 
     /// Returns the list of values that rotations replaced, see [`previous`].
     pub(crate) fn previous(&self) -> Option<&Node> {
-        self.values.get(previous::KEY)
+        self.values.get(previous::PREVIOUS_KEY)
     }
 
-    /// Keeps replaced values until [`Self::forget_previous`]. [`Self::save`] writes them.
+    /// Keeps replaced values until [`Self::drop_previous_values`]. [`Self::save`] writes them.
     pub(crate) fn keep_previous(&mut self, replaced_values: &[(String, Node)]) {
         if let Some(list) = previous::add_rotation(self.previous(), replaced_values) {
-            self.set(previous::KEY, list);
+            self.set(previous::PREVIOUS_KEY, list);
         }
     }
 
     /// Removes the replaced values of these variables from the file.
-    pub fn forget_previous(&mut self, names: &[&str]) -> Result<()> {
+    pub fn drop_previous_values(&mut self, names: &[&str]) -> Result<()> {
         if self.previous().is_none() || self.is_detached {
             return Ok(());
         }
@@ -171,10 +171,10 @@ impl VarsStore {
         let remaining_rotations = self.previous().map(|list| previous::without_variables(list, names));
         match remaining_rotations {
             Some(list) if list.as_seq().is_some_and(|rotations| !rotations.is_empty()) => {
-                self.set(previous::KEY, list);
+                self.set(previous::PREVIOUS_KEY, list);
             }
             _ => {
-                self.values.remove(previous::KEY);
+                self.values.remove(previous::PREVIOUS_KEY);
                 self.has_changed = true;
             }
         }
@@ -367,9 +367,9 @@ mod tests {
         store.save().unwrap();
         let text = std::fs::read_to_string(store.path()).unwrap();
         assert!(text.contains("monopile_previous:") && !text.contains("three"), "{text}");
-        store.forget_previous(&["b"]).unwrap();
+        store.drop_previous_values(&["b"]).unwrap();
         assert_eq!(previous::rotations(store.previous().unwrap()).len(), 5);
-        store.forget_previous(&["a", "b"]).unwrap();
+        store.drop_previous_values(&["a", "b"]).unwrap();
         assert_eq!(std::fs::read_to_string(store.path()).unwrap(), "a: new\nb: new\n");
     }
 

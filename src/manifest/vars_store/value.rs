@@ -146,7 +146,7 @@ pub(crate) fn is_mismatched_pair(value: &Node) -> Option<bool> {
         let wire = base64::engine::general_purpose::STANDARD.decode(encoded_key).ok()?;
         return Some(super::rsa_key::ssh_wire_of(key.public_bits())? != wire);
     }
-    let blocks = pem_text::blocks(public_key);
+    let blocks = pem_text::parse_blocks(public_key);
     let block = blocks.iter().find(|block| block.tag() == "PUBLIC KEY")?;
     Some(!block.contents().ends_with(key.public_bits()))
 }

@@ -33,9 +33,9 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The configuration of the local CPI for another region.
 pub(super) const OTHER_REGION: &str = "local-b.json";
 /// The configuration of the local CPI for VMs that have nothing to do with the environment.
-pub(super) const FOREIGN: &str = "foreign.json";
+pub(super) const FOREIGN_CONFIG: &str = "foreign.json";
 /// The configuration of the local CPI for such a VM at the address of the environment.
-pub(super) const OCCUPANT: &str = "occupant.json";
+pub(super) const OCCUPANT_CONFIG: &str = "occupant.json";
 /// A password in the vars store, which no output may show.
 const SECRET: &str = "dxq3vh81zkcm5b9t";
 
@@ -183,7 +183,7 @@ impl ChaosLife {
             hello.add_ops(name, "[]\n");
         }
         let gate = Arc::new(Gate::new(hello.world.path("")));
-        let proxy = hello.listen_with(GateListener(gate.clone()));
+        let proxy = hello.proxy_agent_with(GateListener(gate.clone()));
         let mut life = ChaosLife {
             hello,
             gate,
@@ -211,7 +211,7 @@ impl ChaosLife {
         let creds: Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
         let address = self.hello.ip();
         let neighbour_address = format!("{}9", address.strip_suffix('2').unwrap());
-        for (name, address) in [(FOREIGN, neighbour_address.as_str()), (OCCUPANT, address)] {
+        for (name, address) in [(FOREIGN_CONFIG, neighbour_address.as_str()), (OCCUPANT_CONFIG, address)] {
             let agent = json!({
                 "mbus": format!("https://other:another-one@{address}:6868"),
                 "cert": creds["mbus_bootstrap_ssl"],
@@ -219,11 +219,11 @@ impl ChaosLife {
             let config = json!({"root": self.hello.world.path("cloud"), "agent": agent});
             self.hello.world.write(name, config.to_string());
         }
-        let disk = self.add_bystander(FOREIGN, "create_disk", json!([64, {}, null]));
-        self.add_bystander(FOREIGN, "snapshot_disk", json!([disk, {}]));
+        let disk = self.add_bystander(FOREIGN_CONFIG, "create_disk", json!([64, {}, null]));
+        self.add_bystander(FOREIGN_CONFIG, "snapshot_disk", json!([disk, {}]));
         let image = self.hello.world.path("hello/stemcell/image");
-        let stemcell = self.add_bystander(FOREIGN, "create_stemcell", json!([image, {}]));
-        self.add_foreign_vm(FOREIGN, &stemcell);
+        let stemcell = self.add_bystander(FOREIGN_CONFIG, "create_stemcell", json!([image, {}]));
+        self.add_foreign_vm(FOREIGN_CONFIG, &stemcell);
     }
 
     /// Creates a VM that has nothing to do with the environment. Returns its CID.
@@ -245,7 +245,7 @@ impl ChaosLife {
     /// Deletes a thing that has nothing to do with the environment.
     pub(super) fn remove_bystander(&mut self, cid: &str) {
         let method = format!("delete_{}", kind(cid));
-        let answer = self.hello.try_call_at(FOREIGN, &method, json!([cid]));
+        let answer = self.hello.try_call_at(FOREIGN_CONFIG, &method, json!([cid]));
         self.check(!self.hello.cloud().contains(cid), || format!("{cid} cannot be deleted: {answer}"));
         self.inventory.bystanders.remove(cid);
     }
@@ -388,12 +388,12 @@ impl ChaosLife {
                     script = script.on(
                         misbehaviour.method,
                         misbehaviour.calls,
-                        misbehaviour.how.reaction(misbehaviour.method),
+                        misbehaviour.kind.reaction(misbehaviour.method),
                     );
-                    hangs |= misbehaviour.how.hangs();
+                    hangs |= misbehaviour.kind.hangs();
                     attempt
                         .pretended_deletions
-                        .extend(misbehaviour.how.pretends_to_delete().then_some(misbehaviour.method));
+                        .extend(misbehaviour.kind.pretends_to_delete().then_some(misbehaviour.method));
                 }
                 if hangs {
                     options = &["--cpi-timeout", "1s"];
@@ -407,12 +407,12 @@ impl ChaosLife {
                 script = script.stopped_at(*call, *when);
                 attempt.is_killed = true;
             }
-            Disturbance::KillAtMessage { message, side } => {
-                point = Some((*message, *side));
+            Disturbance::KillAtMessage { message, moment } => {
+                point = Some((*message, *moment));
                 (hold, attempt.is_killed) = (HeldCallAction::Kill, true);
             }
-            Disturbance::Stall { message, side } => {
-                point = Some((*message, *side));
+            Disturbance::Stall { message, moment } => {
+                point = Some((*message, *moment));
                 (hold, attempt.is_silenced) = (HeldCallAction::Interrupt, true);
             }
             Disturbance::AtCall { call, action } => {

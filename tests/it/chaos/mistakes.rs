@@ -5,7 +5,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::life::{
-    Attempt, ChaosLife, DeletePermission, HeldCallAction, MISTAKE_TIMEOUT, OCCUPANT, OTHER_REGION,
+    Attempt, ChaosLife, DeletePermission, HeldCallAction, MISTAKE_TIMEOUT, OCCUPANT_CONFIG, OTHER_REGION,
 };
 use super::schedule::{Disturbance, Mistake, OperatorCommand};
 use crate::support::MONOPILE;
@@ -84,7 +84,7 @@ impl ChaosLife {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let bystanders = &self.inventory.bystanders;
         let stemcell = bystanders.iter().find(|cid| cid.starts_with("stemcell-")).unwrap().clone();
-        let occupant = self.add_foreign_vm(OCCUPANT, &stemcell);
+        let occupant = self.add_foreign_vm(OCCUPANT_CONFIG, &stemcell);
         wait_until("the agent of the foreign VM listens", || self.vm_answers());
         let attempt = Attempt { is_undisturbed: false, ..self.attempt(command) };
         let run = self.run(self.prepare_command(command, &[]), &attempt, &HeldCallAction::Nothing);

@@ -150,7 +150,7 @@ pub(super) enum Mistake {
 /// A misbehaviour at some calls of a method.
 #[derive(Clone, Copy)]
 pub(super) struct PlannedMisbehaviour {
-    pub how: &'static Misbehaviour,
+    pub kind: &'static Misbehaviour,
     pub method: &'static str,
     /// The first and last call, from 1.
     pub calls: (usize, usize),
@@ -158,12 +158,12 @@ pub(super) struct PlannedMisbehaviour {
 
 impl fmt::Debug for PlannedMisbehaviour {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PlannedMisbehaviour { how, method, calls: (first, last) } = self;
+        let PlannedMisbehaviour { kind, method, calls: (first, last) } = self;
         let calls = match *last {
             usize::MAX => format!("from call {first} on"),
             last => format!("calls {first} to {last}"),
         };
-        write!(f, "{method} {}, {calls}", how.name)
+        write!(f, "{method} {}, {calls}", kind.name)
     }
 }
 
@@ -179,9 +179,9 @@ pub(super) enum Disturbance {
     /// SIGKILL at a call.
     Kill { call: usize, when: Interruption },
     /// SIGKILL at a message to the agent.
-    KillAtMessage { message: usize, side: Moment },
+    KillAtMessage { message: usize, moment: Moment },
     /// The connection to the agent stalls at a message, until the operator interrupts the command.
-    Stall { message: usize, side: Moment },
+    Stall { message: usize, moment: Moment },
     /// Something happens to the VM at a call.
     AtCall { call: usize, action: MachineAction },
     /// Something happens to the VM at a message.
@@ -248,7 +248,7 @@ fn draw_step(dice: &mut Dice) -> Step {
 fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
     let call = dice.number_between(2, 9);
     let message = dice.number_between(1, 16);
-    let side = dice.pick(&[Moment::Before, Moment::After]);
+    let moment = dice.pick(&[Moment::Before, Moment::After]);
     let action = dice.pick_weighted(&[
         (4, MachineAction::KillAgent),
         (3, MachineAction::Reboot),
@@ -271,8 +271,8 @@ fn draw_disturbance(dice: &mut Dice, command: OperatorCommand) -> Disturbance {
             ]);
             Disturbance::Kill { call, when }
         }
-        74..76 => Disturbance::KillAtMessage { message, side },
-        76..81 => Disturbance::Stall { message, side },
+        74..76 => Disturbance::KillAtMessage { message, moment },
+        76..81 => Disturbance::Stall { message, moment },
         81..84 => Disturbance::AtCall { call, action },
         84..86 => Disturbance::AtMessage { message, action },
         86..88 => Disturbance::Off,
@@ -309,13 +309,14 @@ fn draw_misbehaviours(dice: &mut Dice, command: OperatorCommand) -> Disturbance 
 /// Draws a misbehaviour first, so that each is equally likely, and then a method that it fits.
 fn draw_misbehaviour(dice: &mut Dice, methods: &'static [&'static str]) -> PlannedMisbehaviour {
     loop {
-        let how = &MISBEHAVIOURS[dice.number_below(MISBEHAVIOURS.len())];
-        let fitting: Vec<&'static str> = methods.iter().copied().filter(|method| how.fits(method)).collect();
-        if fitting.is_empty() {
+        let kind = &MISBEHAVIOURS[dice.number_below(MISBEHAVIOURS.len())];
+        let matching_methods: Vec<&'static str> =
+            methods.iter().copied().filter(|method| kind.fits(method)).collect();
+        if matching_methods.is_empty() {
             continue;
         }
         let calls = dice.pick_weighted(&[(6, (1, 1)), (3, (1, usize::MAX)), (1, (2, 2))]);
-        return PlannedMisbehaviour { how, method: dice.pick(&fitting), calls };
+        return PlannedMisbehaviour { kind, method: dice.pick(&matching_methods), calls };
     }
 }
 

@@ -96,7 +96,7 @@ impl Listener for OldAgent {
 fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
     let mut hello = Hello::new();
     let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
-    let _proxy = hello.listen_with(OldAgent(exchanges.clone()));
+    let _proxy = hello.proxy_agent_with(OldAgent(exchanges.clone()));
     hello.create(&[]).success();
     let state = hello.state();
     let disk = &state["disks"][0];
@@ -126,7 +126,7 @@ fn run_life(cell: &Expected) {
     hello.set_script(Script::with_info(cell.cpi));
     let cap = cell.cap.map(|cap| cap.to_string());
     let options: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
 
     let run = hello.create(&options).success();
     assert_eq!(run.stdout.contains("(contract v1)"), !cell.is_v2(), "{cell:?}: {}", run.stdout);

@@ -71,7 +71,7 @@ fn conversation_of_create_change_recreate_and_delete() {
     stage.env.hello.add_ops("change.yml", &format!("- {property}\n- {tags}\n"));
     let conversation = stage.create(&[]);
     snapshot!("changed", stage, conversation);
-    assert_eq!(stage.env.hello.ask(), ("Ahoy".to_owned(), 2));
+    assert_eq!(stage.env.hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 2));
 
     let conversation = stage.create(&["--recreate"]);
     snapshot!("recreated", stage, conversation);

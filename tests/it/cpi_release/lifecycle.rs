@@ -51,11 +51,11 @@ fn cpi_is_compiled_once_from_create_to_delete() {
     );
     let run = env.create(&[]).success();
     assert!(run.stdout.contains("Compiling package 'recorder/"), "{}", run.stdout);
-    assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 2));
+    assert_eq!(env.hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 2));
     assert_eq!(Hello::methods(&env.hello.take_requests()), ["info"]);
 
     env.create(&["--recreate"]).success();
-    assert_eq!(env.hello.ask(), ("Ahoy".to_owned(), 3));
+    assert_eq!(env.hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 3));
     assert_eq!(
         Hello::methods(&env.hello.take_requests()),
         ["info", "has_vm", "delete_vm", "create_vm", "set_vm_metadata", "attach_disk", "set_disk_metadata"]

@@ -28,7 +28,7 @@ impl Traffic {
     pub(super) fn of(env: &mut Env) -> Traffic {
         let cpi = env.hello.world.path("requests.jsonl.calls");
         let log = Arc::<Mutex<Vec<Message>>>::default();
-        let proxy = env.hello.listen_with({
+        let proxy = env.hello.proxy_agent_with({
             let (log, cpi) = (log.clone(), cpi.clone());
             move |exchange: Exchange| {
                 let mut log = log.lock().unwrap();

@@ -127,10 +127,10 @@ impl CrashLife<'_> {
     }
 
     /// Runs the command under `strace`, which changes the result of a system call.
-    fn run_with_fault(&self, command: &Command, name: &str, how: &str) -> Run {
+    fn run_with_fault(&self, command: &Command, name: &str, fault: &str) -> Run {
         let mut strace = prepare("strace");
         strace.args(["-qq", "-o", "/dev/null", "-e", &format!("trace={name}")]);
-        strace.args(["-e", &format!("inject={name}:{how}")]);
+        strace.args(["-e", &format!("inject={name}:{fault}")]);
         self.hello.world.finish(wrap_command(strace, command))
     }
 

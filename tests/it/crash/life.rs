@@ -123,7 +123,7 @@ impl<'t> CrashLife<'t> {
         }
         let bridge = (setting == LifeSetting::Userland).then(|| hello.move_cpi_to_userland());
         let gate = Arc::new(Gate::new(hello.world.path("")));
-        let proxy = hello.listen_with(GateListener(gate.clone()));
+        let proxy = hello.proxy_agent_with(GateListener(gate.clone()));
         let (context, pid_successors, removed_cids) = (String::new(), Vec::new(), BTreeSet::new());
         CrashLife {
             hello,

@@ -285,7 +285,7 @@ fn has_option(command: &Command, option: &str) -> bool {
 /// Returns the exit codes of a command. For the main page, returns those of the program.
 fn exit_status(command: &Command, is_main_page: bool) -> Vec<(String, String)> {
     let own_codes = || command.get::<HelpNotes>().map(|notes| notes.exit_codes.clone()).unwrap_or_default();
-    let codes = if is_main_page { base::exit_code::TABLE.to_vec() } else { own_codes() };
+    let codes = if is_main_page { base::exit_code::CODES.to_vec() } else { own_codes() };
     codes.iter().map(|(code, meaning)| ((*code).to_owned(), (*meaning).to_owned())).collect()
 }
 

@@ -94,7 +94,7 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
     let common = CommonOptions::of(commands);
     common.describe(&mut text);
     text.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
-    for (code, meaning) in base::exit_code::TABLE {
+    for (code, meaning) in base::exit_code::CODES {
         writeln!(text, "| {code} | {meaning} |").unwrap();
     }
     add_variables_and_files(&mut text, grammar);

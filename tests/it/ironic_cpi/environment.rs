@@ -178,7 +178,7 @@ fn environment_is_created_updated_and_deleted() {
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
     let run = create_env(&metal, &hello, &[]);
-    let (greeting, first) = hello.ask();
+    let (greeting, first) = hello.ask_greeting_and_counter();
     assert!(greeting.contains("Hello"));
     let node_json = metal.node(&node);
     let cid = hello.state()["current_vm_cid"].as_str().unwrap().to_owned();

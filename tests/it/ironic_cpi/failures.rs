@@ -96,15 +96,15 @@ fn unreachable_storage_is_an_error() {
     let metal = Metal::new();
     let node = metal.ironic.create_node();
     let stemcell = metal.create_stemcell();
-    let working = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
-    let mut config: Value = serde_json::from_str(&working).unwrap();
+    let working_config = std::fs::read_to_string(metal.world.path("ironic.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&working_config).unwrap();
     config["storage"]["ipc_socket"] = json!(metal.world.path("no-such-socket"));
     metal.world.write("ironic.json", config.to_string());
     let message = metal.expect_error(CLOUD, "create_vm", metal.create_vm_arguments(&stemcell, &node));
     // The failure cannot be undone either, and the error names the next step.
     assert!(message.contains("is tgtd running?") && message.contains("cleaning up failed too"), "{message}");
     let cid = message.split("delete_vm of '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
-    metal.world.write("ironic.json", working);
+    metal.world.write("ironic.json", working_config);
     metal.call("delete_vm", json!([cid]));
     metal.assert_clean(&node, &[&format!("stemcell-{stemcell}")]);
 }

@@ -335,10 +335,10 @@ fn repeated_attach_and_detach_complete_failed_ones() {
         faulty.call("attach_disk", vm_and_disk());
         faulty.call("detach_disk", vm_and_disk());
         let hint = faulty.call("attach_disk", vm_and_disk());
-        let attaching = faulty.count_of_last_call();
+        let attach_request_count = faulty.count_of_last_call();
         faulty.call("detach_disk", vm_and_disk());
-        let detaching = faulty.count_of_last_call();
-        for point in points(attaching, 2) {
+        let detach_request_count = faulty.count_of_last_call();
+        for point in points(attach_request_count, 2) {
             let answer = faulty.try_call_with_fault(point, "attach_disk", vm_and_disk());
             if answer.is_some() && !matches!(point, (_, Fault::Lost)) {
                 assert_eq!(disks(), json!([]), "{point:?}");
@@ -349,7 +349,7 @@ fn repeated_attach_and_detach_complete_failed_ones() {
             assert_eq!(disks(), json!([disk]), "{point:?}");
             faulty.call("detach_disk", vm_and_disk());
         }
-        for point in points(detaching, 2) {
+        for point in points(detach_request_count, 2) {
             faulty.call("attach_disk", vm_and_disk());
             faulty.try_call_with_fault(point, "detach_disk", vm_and_disk());
             faulty.call("detach_disk", vm_and_disk());

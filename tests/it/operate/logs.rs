@@ -291,7 +291,7 @@ fn rejects_log_archives_with_a_wrong_digest() {
     let mut hello = Hello::new();
     let cloud = hello.world.path("cloud");
     // The blob changes between the agent's answer and the download.
-    let _proxy = hello.listen_with(move |exchange: Exchange| {
+    let _proxy = hello.proxy_agent_with(move |exchange: Exchange| {
         let answer = exchange.answer.pointer("/value/blobstore_id").and_then(Value::as_str);
         let is_packed = exchange.message["method"] == "get_task";
         let Some(id) = answer.filter(|_| is_packed) else { return };

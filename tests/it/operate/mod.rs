@@ -88,7 +88,7 @@ fn make_agent_foreign(hello: &Hello) -> String {
 #[test]
 fn foreign_agent_is_only_asked_for_its_state() {
     let mut hello = Hello::new();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     let state_text = make_agent_foreign(&hello);
     proxy.take();

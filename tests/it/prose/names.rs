@@ -111,6 +111,47 @@ static PREPOSITION_OR_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\blet (mut )?\(?of_\w|\bof_\w+: |\b(fn of|OF)_|\b{timeout}")).unwrap()
 });
 
+/// A variable that is named by a gerund, and the start of its value.
+static GERUND: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\blet (mut )?_?(?<name>[a-z]+ing)\b(: [^=;]+)? =\s*(?<value>[^;]{0,200})").unwrap()
+});
+
+/// Nouns that end like gerunds.
+const NOUNS_IN_ING: &[&str] = &[
+    "beginning",
+    "drawing",
+    "encoding",
+    "ending",
+    "finding",
+    "greeting",
+    "heading",
+    "listing",
+    "mapping",
+    "meaning",
+    "missing",
+    "nothing",
+    "ordering",
+    "packaging",
+    "padding",
+    "remaining",
+    "setting",
+    "sibling",
+    "spelling",
+    "staging",
+    "string",
+    "warning",
+];
+
+/// The plural that belongs to documents, as the name of numbers.
+static INDEXES: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[^.\w])(\w+_)?indexes\b").unwrap());
+
+/// Adjectives, participles and nouns without their role, as constants: of which file, which key, which
+/// process, or the time for what.
+static BARE_CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
+    let words = "FILE|FOREIGN|KEY|LOG|LONG|MISSING|OPTIONS|OTHER|PLANTED|PROCESS|PROTECTED|SHORT|TIMEOUT";
+    Regex::new(&format!(r"(?-u)\b(?:const|static) (?:(?:{words}|MAX_LENGTH|MAX_SHOWN):|VM: &)")).unwrap()
+});
+
 /// The name of a method or an associated function, where it is defined or called, such as `fn of`,
 /// `Type::of`, `.named(` and `fn from` of a trait. A type or an argument completes the name.
 static FUNCTION: LazyLock<Regex> =
@@ -138,9 +179,19 @@ fn vague_names(text: &str) -> Vec<usize> {
         VAGUE.is_match(line)
             || PARTICIPLE.is_match(line)
             || PREPOSITION_OR_LIMIT.is_match(line)
+            || BARE_CONSTANT.is_match(line)
+            || INDEXES.is_match(line)
             || (LEFT.is_match(line) && !is_beside_right(*index))
     };
-    lines.iter().enumerate().filter(is_vague).map(|(index, _)| index + 1).collect()
+    let vague_lines = lines.iter().enumerate().filter(is_vague).map(|(index, _)| index + 1);
+    // A gerund names a stage.
+    let gerunds = GERUND.captures_iter(&code).filter(|variable| {
+        !NOUNS_IN_ING.contains(&&variable["name"]) && !variable["value"].contains("stage")
+    });
+    let gerund_lines =
+        gerunds.map(|variable| code[..variable.get(0).unwrap().start()].matches('\n').count() + 1);
+    let numbers: BTreeSet<usize> = vague_lines.chain(gerund_lines).collect();
+    numbers.into_iter().collect()
 }
 
 #[test]
@@ -299,6 +350,13 @@ fn finds_vague_names() {
     assert_eq!(
         vague_names("const OWN: u8 = 1;\nlet of = 2;\nfn of(a: u8) {}\nType::of(a.named(b));"),
         [1, 2]
+    );
+    assert_eq!(
+        vague_names(
+            "let _asking = a;\nlet asking = run.stage(b);\nlet padding = 1;\nconst KEY: u8 = 1;\n\
+             f(&list_indexes);"
+        ),
+        [1, 4, 5]
     );
 }
 

@@ -15,7 +15,7 @@ use crate::support::tarballs::Tar;
 use crate::support::{World, debian, is_long_form};
 
 /// The time limit of a command. A boot without KVM takes a minute of a processor, which many other tests use.
-const TIMEOUT: Duration = Duration::from_secs(1500);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(1500);
 
 /// An environment on a VM, with the state and the manifest of the example.
 struct VmLife {
@@ -94,7 +94,7 @@ impl VmLife {
         let mut command = self.command(words);
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
         let mut child = command.spawn().unwrap();
-        let status = poll_within(TIMEOUT, &words.join(" "), || child.try_wait().unwrap());
+        let status = poll_within(COMMAND_TIMEOUT, &words.join(" "), || child.try_wait().unwrap());
         Ended { code: status.code().unwrap_or(-1), output: fs::read_to_string(log).unwrap() }
     }
 
@@ -187,7 +187,7 @@ impl VmLife {
         let process: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         let pid = rustix::process::Pid::from_raw(i32::try_from(process["pid"].as_i64().unwrap()).unwrap());
         rustix::process::kill_process(pid.unwrap(), rustix::process::Signal::KILL).unwrap();
-        poll_within(TIMEOUT, "the VM's processes have ended", || {
+        poll_within(COMMAND_TIMEOUT, "the VM's processes have ended", || {
             self.world().leftovers().is_empty().then_some(())
         });
     }
@@ -228,7 +228,7 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     let manifest = life.world().run(["interpolate", "qemu/manifest.yml", "-o", "ops.yml"]).success().stdout;
     life.world().write("qemu/manifest.yml", manifest);
     let picture = time("create, on a terminal", || {
-        life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"), "", TIMEOUT)
+        life.machine.draw(&format!("create-env qemu/manifest.yml -v {STEMCELL}"), "", COMMAND_TIMEOUT)
     });
     pictures::check(&[("qemu", picture)]);
     let vm = life.vm();

@@ -5,7 +5,7 @@ use crate::support::hello::Hello;
 #[test]
 fn dead_environment_is_not_reported_unchanged() {
     let mut hello = Hello::new();
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();

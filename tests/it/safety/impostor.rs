@@ -7,13 +7,13 @@ use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
 const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
-const OTHER: &str = "11111111-2222-3333-4444-555555555555";
+const OTHER_AGENT_ID: &str = "11111111-2222-3333-4444-555555555555";
 /// While this file exists, the agent has another id.
-const FILE: &str = "impostor";
+const DISGUISE_FILE: &str = "impostor";
 
 fn disguise_agent(hello: &mut Hello) -> AgentProxy {
-    let proxy = hello.listen();
-    proxy.disguise(hello.world.path(FILE));
+    let proxy = hello.proxy_agent();
+    proxy.disguise(hello.world.path(DISGUISE_FILE));
     proxy
 }
 
@@ -33,8 +33,8 @@ fn assert_harmless(proxy: &AgentProxy) {
 fn foreign_agent_gets_no_commands() {
     let mut hello = Hello::new();
     let proxy = disguise_agent(&mut hello);
-    for id in [OTHER, ""] {
-        hello.world.write(FILE, id);
+    for id in [OTHER_AGENT_ID, ""] {
+        hello.world.write(DISGUISE_FILE, id);
         let expected =
             if id.is_empty() { "it gives no agent ID".to_owned() } else { format!("its agent ID is {id}") };
 
@@ -47,11 +47,11 @@ fn foreign_agent_gets_no_commands() {
             }
             assert_harmless(&proxy);
         }
-        std::fs::remove_file(hello.world.path(FILE)).unwrap();
+        std::fs::remove_file(hello.world.path(DISGUISE_FILE)).unwrap();
         hello.create(&[]).success();
         proxy.take();
 
-        hello.world.write(FILE, id);
+        hello.world.write(DISGUISE_FILE, id);
         for command in ["stop-env", "start-env", "create-env"] {
             let run = hello.world.finish(hello.command(command, &[])).exits_with(5);
             assert!(
@@ -111,7 +111,7 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
         hello.add_ops("disk.yml", ops);
         for (method, nth) in methods {
             // The foreign agent appears during a CPI call. Earlier messages do not count.
-            let arrives = format!("printf %s {OTHER} > {FILE}; cat");
+            let arrives = format!("printf %s {OTHER_AGENT_ID} > {DISGUISE_FILE}; cat");
             let script =
                 Script::with_info(InfoAnswer::Local).on(method, (nth, nth), Reaction::After(arrives));
             hello.set_script(script);
@@ -119,14 +119,16 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             let run = hello.create(&[]).exits_with(5);
             assert!(run.stderr.contains("is not the agent of VM"), "{method} {nth}: {}", run.stderr);
             let exchanges = proxy.take();
-            let position =
-                exchanges.iter().position(|exchange| exchange.answer["value"]["agent_id"] == OTHER).unwrap();
+            let position = exchanges
+                .iter()
+                .position(|exchange| exchange.answer["value"]["agent_id"] == OTHER_AGENT_ID)
+                .unwrap();
             let messages_after_answer: Vec<String> =
                 exchanges[position..].iter().map(|exchange| exchange.name()).collect();
             assert_eq!(messages_after_answer, ["get_state"], "{method} {nth}");
             let before = exchanges[..position].last().map(|exchange| exchange.name());
             assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
-            std::fs::remove_file(hello.world.path(FILE)).unwrap();
+            std::fs::remove_file(hello.world.path(DISGUISE_FILE)).unwrap();
         }
         hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.create(&[]).success();
@@ -145,15 +147,19 @@ fn foreign_agent_is_not_updated_in_place() {
     hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
 
     // The foreign agent appears after the VM's own agent has answered.
-    let arrives = format!("printf %s {OTHER} > {FILE}; cat");
+    let arrives = format!("printf %s {OTHER_AGENT_ID} > {DISGUISE_FILE}; cat");
     hello.set_script(Script::with_info(InfoAnswer::Local).first("info", 1, Reaction::After(arrives)));
     proxy.take();
     let run = hello.create(&[]).exits_with(5);
-    assert!(run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("is not the agent of VM") && run.stderr.contains(OTHER_AGENT_ID),
+        "{}",
+        run.stderr
+    );
     let exchanges = proxy.take();
     let messages: Vec<(String, bool)> = exchanges
         .iter()
-        .map(|exchange| (exchange.name(), exchange.answer["value"]["agent_id"] == OTHER))
+        .map(|exchange| (exchange.name(), exchange.answer["value"]["agent_id"] == OTHER_AGENT_ID))
         .collect();
     assert_eq!(messages, [("get_state".to_owned(), false), ("get_state".to_owned(), true)]);
     assert_eq!(hello.state()["current_vm_cid"], vm);
@@ -167,7 +173,7 @@ fn foreign_agent_is_not_updated_in_place() {
     hello.create(&[]).exits_with(5);
     assert_harmless(&proxy);
 
-    std::fs::remove_file(hello.world.path(FILE)).unwrap();
+    std::fs::remove_file(hello.world.path(DISGUISE_FILE)).unwrap();
     hello.create(&[]).success();
     assert_eq!(hello.ask_greeting(), "Ahoy");
     hello.delete(&[]).success();

@@ -13,7 +13,7 @@ use crate::support::stall::StallPoint;
 fn assert_ends_at_signal(point: StallPoint, command: &str, extra_args: &[&str], signal: Signal) {
     let mut hello = Hello::new();
     // Another address of the agent would mean another manifest.
-    let proxy = hello.listen();
+    let proxy = hello.proxy_agent();
     hello.create(&[]).success();
     drop(proxy);
     let state = hello.state();

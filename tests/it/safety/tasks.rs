@@ -55,7 +55,7 @@ impl Listener for Slow {
 fn next_run_waits_for_a_running_task() {
     let mut hello = Hello::new();
     let slow = Slow::default();
-    let _proxy = hello.listen_with(slow.clone());
+    let _proxy = hello.proxy_agent_with(slow.clone());
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.add_ops("disk.yml", "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 512}\n");
@@ -98,7 +98,7 @@ fn next_run_waits_for_a_running_task() {
 fn in_place_update_waits_for_stopped_jobs() {
     let mut hello = Hello::new();
     let slow = Slow::default();
-    let _proxy = hello.listen_with(slow.clone());
+    let _proxy = hello.proxy_agent_with(slow.clone());
     hello.create(&[]).success();
     let greeting = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
     hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {greeting}, value: Ahoy}}"));

@@ -90,7 +90,7 @@ fn manifest_for_a_director_is_created_changed_and_deleted() {
         &run,
         "has the version '2.0', but the stemcell at its `url` has the version '1.0'",
     );
-    hello.ask();
+    hello.ask_greeting_and_counter();
     hello.delete(&config).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -86,9 +86,9 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
 
 #[test]
 fn downloads_of_a_bundle_need_no_key() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
-    let world = &fetching.world;
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
+    let world = &environment.world;
     let export = world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
     assert!(export.stdout.starts_with("2 downloads and 0 compiled packages exported, "), "{export:?}");
     // It is a file like any other, and is not overwritten.
@@ -98,22 +98,22 @@ fn downloads_of_a_bundle_need_no_key() {
 
     let import = world.run(["cache", "import", "bundle.tgz", "--cache-dir", "b"]).success();
     assert_eq!(import.stdout, "2 entries imported\n");
-    let offline = fetching.command(&["--offline", "--cache-dir", "b"]);
-    fetching.run_and_fetch_all(without_network(&offline));
+    let offline = environment.command(&["--offline", "--cache-dir", "b"]);
+    environment.run_and_fetch_all(without_network(&offline));
     // Unpacked, it is a shared cache in a directory.
-    run_script(&fetching, "mkdir media && tar -xzf bundle.tgz -C media");
+    run_script(&environment, "mkdir media && tar -xzf bundle.tgz -C media");
     let url = format!("file://{}", world.path("media").display());
-    fetching.run_and_fetch_all(without_network(&command(&fetching, "c", &url, &["--offline"])));
+    environment.run_and_fetch_all(without_network(&command(&environment, "c", &url, &["--offline"])));
 }
 
 #[test]
 fn changed_and_foreign_files_are_not_imported() {
-    let fetching = FetchEnvironment::new();
-    let _server = serve(&fetching);
-    let world = &fetching.world;
+    let environment = FetchEnvironment::new();
+    let _server = serve(&environment);
+    let world = &environment.world;
     world.run(["cache", "export", "e.yml", "bundle.tgz", "--cache-dir", "a"]).success();
     run_script(
-        &fetching,
+        &environment,
         "mkdir changed && tar -xzf bundle.tgz -C changed
         echo x >>changed/downloads/sha1-*
         tar -czf changed.tgz -C changed downloads
@@ -144,8 +144,8 @@ fn changed_and_foreign_files_are_not_imported() {
 }
 
 #[track_caller]
-fn run_script(fetching: &FetchEnvironment, script: &str) {
+fn run_script(environment: &FetchEnvironment, script: &str) {
     let mut bash = prepare("bash");
-    bash.args(["-ec", script]).current_dir(fetching.world.path(""));
+    bash.args(["-ec", script]).current_dir(environment.world.path(""));
     assert!(bash.run_to_end().status.success());
 }

@@ -10,8 +10,8 @@ use crate::support::http::{Server, part};
 use crate::support::tarballs::{StemcellTarball, sha1, sha256};
 
 /// Returns the downloads in the cache of a machine with their contents.
-fn downloads(fetching: &FetchEnvironment, cache: &str) -> BTreeMap<String, Vec<u8>> {
-    let entries = std::fs::read_dir(fetching.world.path(cache).join("downloads")).unwrap().flatten();
+fn downloads(environment: &FetchEnvironment, cache: &str) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(environment.world.path(cache).join("downloads")).unwrap().flatten();
     let files = entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "tgz"));
     files
         .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
@@ -27,45 +27,50 @@ pub(super) fn with_large_stemcell(bytes: usize) -> FetchEnvironment {
         (state >> 56) as u8
     };
     let image = Some(std::iter::repeat_with(random).take(bytes).collect());
-    let mut fetching = FetchEnvironment::new();
-    fetching.stemcell = StemcellTarball { image, ..StemcellTarball::default() }.build();
-    fetching
+    let mut environment = FetchEnvironment::new();
+    environment.stemcell = StemcellTarball { image, ..StemcellTarball::default() }.build();
+    environment
 }
 
 /// Serves the stemcell and the release, and writes a manifest with their URLs.
-pub(super) fn serve(fetching: &FetchEnvironment) -> Server {
-    let (release, stemcell) = (fetching.release.clone(), fetching.stemcell.clone());
+pub(super) fn serve(environment: &FetchEnvironment) -> Server {
+    let (release, stemcell) = (environment.release.clone(), environment.stemcell.clone());
     let server = Server::start(move |request, _| {
         part(request, if request.path() == "/x.tgz" { &release } else { &stemcell }, "\"1\"")
     });
     let (release, stemcell) = (server.url("/x.tgz"), server.url("/s.tgz"));
-    let digests = (sha256(&fetching.release), sha1(&fetching.stemcell));
-    fetching.write_manifest_of(&release, &digests.0, &stemcell, &digests.1);
+    let digests = (sha256(&environment.release), sha1(&environment.stemcell));
+    environment.write_manifest_of(&release, &digests.0, &stemcell, &digests.1);
     server
 }
 
 /// Returns a command on the machine with this cache directory.
-pub(super) fn command(fetching: &FetchEnvironment, cache: &str, url: &str, extra_args: &[&str]) -> Command {
-    fetching.command(&[&["--cache-dir", cache, "--cache", url], extra_args].concat())
+pub(super) fn command(
+    environment: &FetchEnvironment,
+    cache: &str,
+    url: &str,
+    extra_args: &[&str],
+) -> Command {
+    environment.command(&[&["--cache-dir", cache, "--cache", url], extra_args].concat())
 }
 
 #[test]
 fn download_of_one_machine_is_used_by_another() {
     let places = [Some(Service::S3), Some(Service::Azure), Some(Service::Gcs), None];
     for bucket in places.map(|service| service.map(Bucket::of)) {
-        let fetching = FetchEnvironment::new();
-        let server = serve(&fetching);
+        let environment = FetchEnvironment::new();
+        let server = serve(&environment);
         let url = match &bucket {
             Some(bucket) => bucket.url("team/cache/"),
             None => {
-                std::fs::create_dir(fetching.world.path("shared")).unwrap();
-                format!("file://{}", fetching.world.path("shared").display())
+                std::fs::create_dir(environment.world.path("shared")).unwrap();
+                format!("file://{}", environment.world.path("shared").display())
             }
         };
         let run = |cache: &str, extra_args: &[&str]| {
-            let mut command = command(&fetching, cache, &url, extra_args);
+            let mut command = command(&environment, cache, &url, extra_args);
             bucket.iter().for_each(|bucket| bucket.set_credentials(&mut command));
-            let run = fetching.run_and_fetch_all(command);
+            let run = environment.run_and_fetch_all(command);
             assert_eq!(warnings(&run), Vec::<&str>::new(), "{url}");
             assert!(!format!("{run:?}").contains(SECRET));
         };
@@ -77,14 +82,14 @@ fn download_of_one_machine_is_used_by_another() {
         assert_eq!(server.requests().len(), 6, "{url}");
         run("d", &[]);
         assert_eq!(server.requests().len(), 6, "{url}");
-        assert_eq!(downloads(&fetching, "c"), downloads(&fetching, "d"), "{url}");
-        assert_eq!(downloads(&fetching, "d").len(), 2, "{url}");
+        assert_eq!(downloads(&environment, "c"), downloads(&environment, "d"), "{url}");
+        assert_eq!(downloads(&environment, "d").len(), 2, "{url}");
         if let Some(bucket) = &bucket {
             let mut keys = bucket.keys();
             keys.sort();
             let names = [
-                format!("team/cache/downloads/sha1-{}", sha1(&fetching.stemcell)),
-                format!("team/cache/downloads/{}", sha256(&fetching.release).replace(':', "-")),
+                format!("team/cache/downloads/sha1-{}", sha1(&environment.stemcell)),
+                format!("team/cache/downloads/{}", sha256(&environment.release).replace(':', "-")),
             ];
             assert_eq!(keys, names, "{url}");
         }
@@ -93,33 +98,33 @@ fn download_of_one_machine_is_used_by_another() {
 
 #[test]
 fn large_file_is_uploaded_in_parts() {
-    let fetching = with_large_stemcell(12 << 20);
-    let server = serve(&fetching);
+    let environment = with_large_stemcell(12 << 20);
+    let server = serve(&environment);
     for service in [Service::S3, Service::Azure, Service::Gcs] {
         let bucket = Bucket::of(service);
         let before = server.requests().len();
         for (cache, extra_args) in [("a", &["--cache-write"][..]), ("b", &[])] {
             let cache = format!("{cache}-{service:?}");
-            let mut command = command(&fetching, &cache, &bucket.url("cache"), extra_args);
+            let mut command = command(&environment, &cache, &bucket.url("cache"), extra_args);
             bucket.set_credentials(&mut command);
-            let run = fetching.run_and_fetch_all(command);
+            let run = environment.run_and_fetch_all(command);
             assert_eq!(warnings(&run), Vec::<&str>::new(), "{service:?}");
         }
         assert_eq!(server.requests().len(), before + 2, "{service:?}");
-        let key = format!("cache/downloads/sha1-{}", sha1(&fetching.stemcell));
-        assert!(bucket.get(&key).unwrap() == fetching.stemcell, "{service:?}");
+        let key = format!("cache/downloads/sha1-{}", sha1(&environment.stemcell));
+        assert!(bucket.get(&key).unwrap() == environment.stemcell, "{service:?}");
     }
 }
 
 #[test]
 fn poisoned_download_is_not_used() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
     let bucket = Bucket::new();
     let run = |cache: &str, extra_args: &[&str]| {
-        let mut command = command(&fetching, cache, &bucket.url("cache"), extra_args);
+        let mut command = command(&environment, cache, &bucket.url("cache"), extra_args);
         bucket.set_credentials(&mut command);
-        fetching.run_and_fetch_all(command)
+        environment.run_and_fetch_all(command)
     };
     run("a", &["--cache-write"]);
     let keys = bucket.keys();
@@ -132,7 +137,7 @@ fn poisoned_download_is_not_used() {
     let before = server.requests().len();
     let second_run = run("b", &["--cache-write"]);
     assert_eq!(server.requests().len(), before + 2);
-    assert_eq!(downloads(&fetching, "a"), downloads(&fetching, "b"));
+    assert_eq!(downloads(&environment, "a"), downloads(&environment, "b"));
     let warnings = warnings(&second_run);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("the digest of it does not match"), "{warnings:?}");
@@ -143,9 +148,9 @@ fn poisoned_download_is_not_used() {
 
 #[test]
 fn urls_and_keys_are_checked_before_the_run() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
-    let world = &fetching.world;
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
+    let world = &environment.world;
     world.write("empty.pub", "# no key\n");
     world.write("damaged.pub", "# mine\nssh-ed25519 AAAA me\n");
     world.write("text", "no key");
@@ -162,31 +167,36 @@ fn urls_and_keys_are_checked_before_the_run() {
             "'text' (--cache-sign) cannot sign",
         ),
     ] {
-        let run = world.finish(fetching.command(options)).exits_with(2);
+        let run = world.finish(environment.command(options)).exits_with(2);
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
-    let missing = world.finish(fetching.command(&["--cache-trust", "missing.pub"])).exits_with(3);
+    let missing = world.finish(environment.command(&["--cache-trust", "missing.pub"])).exits_with(3);
     assert!(
         missing.stderr.contains("is neither a public key (ssh-ed25519 …) nor a file"),
         "{}",
         missing.stderr
     );
     // The key is needed only for writing.
-    fetching.run_and_fetch_all(fetching.command(&["--cache-sign", "missing", "--cache-trust", "empty.pub"]));
+    environment.run_and_fetch_all(environment.command(&[
+        "--cache-sign",
+        "missing",
+        "--cache-trust",
+        "empty.pub",
+    ]));
     // Variables without a value count as not set.
-    let mut command = fetching.command(&[]);
+    let mut command = environment.command(&[]);
     for name in ["", "_WRITE", "_SIGN", "_TRUST"] {
         command.env(format!("MONOPILE_CACHE{name}"), "");
     }
-    fetching.run_and_fetch_all(command);
+    environment.run_and_fetch_all(command);
     assert_eq!(server.requests().len(), 2);
 }
 
 #[test]
 fn env_file_names_the_shared_cache() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
-    let world = &fetching.world;
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
+    let world = &environment.world;
     super::generate_key(&world.path(""), "key");
     world.write(
         ".monopile.yml",
@@ -208,10 +218,10 @@ fn env_file_names_the_shared_cache() {
     assert!(!trust.stdout.contains("ssh-ed25519"), "a key is not a file: {}", trust.stdout);
     let run = |cache: &str| {
         let command = world.monopile(["create-env", "--insecure-agent", "--cache-dir", cache]);
-        fetching.run_and_fetch_all(command);
+        environment.run_and_fetch_all(command);
     };
     run("a");
     run("b");
     assert_eq!(server.requests().len(), 2);
-    assert_eq!(downloads(&fetching, "a"), downloads(&fetching, "b"));
+    assert_eq!(downloads(&environment, "a"), downloads(&environment, "b"));
 }

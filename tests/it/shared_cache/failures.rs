@@ -18,12 +18,12 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 /// returns the only warning.
 #[track_caller]
 fn run_and_get_warning(bucket: &Bucket, front: String) -> String {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
-    let mut command = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
+    let mut command = command(&environment, "a", &bucket.url("cache"), &["--cache-write"]);
     Bucket { front: Some(front), ..bucket.clone() }.set_credentials(&mut command);
     let start = Instant::now();
-    let run = fetching.run_and_fetch_all(command);
+    let run = environment.run_and_fetch_all(command);
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert_eq!(server.requests().len(), 2);
     let warnings = warnings(&run);
@@ -67,18 +67,18 @@ fn silent_cache_is_given_up() {
 
 #[test]
 fn slow_cache_is_given_up() {
-    let fetching = with_large_stemcell(3 << 20);
-    let server = serve(&fetching);
+    let environment = with_large_stemcell(3 << 20);
+    let server = serve(&environment);
     let bucket = Bucket::new();
     let port = bucket.port();
     // A part of the stemcell takes half a minute.
     let front = Server::start_with_rate(100_000., move |request, _| request.forward(port));
     let slow = Bucket { front: Some(front.url("")), ..bucket.clone() };
     let run = |bucket: &Bucket, cache: &str, extra_args: &[&str]| {
-        let mut command = command(&fetching, cache, &bucket.url("cache"), extra_args);
+        let mut command = command(&environment, cache, &bucket.url("cache"), extra_args);
         bucket.set_credentials(&mut command);
         let start = Instant::now();
-        (fetching.run_and_fetch_all(command), start.elapsed())
+        (environment.run_and_fetch_all(command), start.elapsed())
     };
     run(&bucket, "a", &["--cache-write"]);
     let (run, elapsed) = run(&slow, "b", &[]);
@@ -122,10 +122,10 @@ fn cache_that_cannot_be_written_is_still_read() {
 
 #[test]
 fn directory_that_fails_is_not_used() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
     let run = |cache: &str, url: &str, extra_args: &[&str]| {
-        let run = fetching.run_and_fetch_all(command(&fetching, cache, url, extra_args));
+        let run = environment.run_and_fetch_all(command(&environment, cache, url, extra_args));
         let warnings = warnings(&run);
         assert_eq!(warnings.len(), 1, "{run:?}");
         warnings.concat()
@@ -133,7 +133,7 @@ fn directory_that_fails_is_not_used() {
     let warning = run("a", "file:///no/such/directory", &[]);
     assert!(warning.contains("the directory '/no/such/directory' does not exist"), "{warning}");
     // A file is in the place of the directory.
-    let file = fetching.world.write("file", "");
+    let file = environment.world.write("file", "");
     let warning = run("b", &format!("file://{}", file.display()), &["--cache-write"]);
     assert!(warning.contains("Not a directory"), "{warning}");
     assert_eq!(server.requests().len(), 4);

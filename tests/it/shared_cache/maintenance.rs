@@ -10,25 +10,25 @@ use crate::support::tarballs::sha1;
 #[test]
 fn entries_of_a_bucket_are_listed_verified_and_removed() {
     for service in [Service::S3, Service::Azure, Service::Gcs] {
-        let fetching = FetchEnvironment::new();
-        let _server = serve(&fetching);
+        let environment = FetchEnvironment::new();
+        let _server = serve(&environment);
         let bucket = Bucket::of(service);
-        let mut write = command(&fetching, "a", &bucket.url("cache"), &["--cache-write"]);
+        let mut write = command(&environment, "a", &bucket.url("cache"), &["--cache-write"]);
         bucket.set_credentials(&mut write);
-        fetching.run_and_fetch_all(write);
+        environment.run_and_fetch_all(write);
         let run = |words: &[&str]| {
             let url = bucket.url("cache");
             let mut command =
-                fetching.world.monopile([&["cache"], words, &["--shared", "--cache", &url]].concat());
+                environment.world.monopile([&["cache"], words, &["--shared", "--cache", &url]].concat());
             bucket.set_credentials(&mut command);
-            fetching.world.finish(command)
+            environment.world.finish(command)
         };
         let entries: Vec<Value> = serde_json::from_str(&run(&["list", "--json"]).success().stdout).unwrap();
         let names: Vec<&str> = entries.iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert_eq!(names.len(), 2, "{service:?}: {entries:?}");
-        let stemcell = format!("sha1-{}", sha1(&fetching.stemcell));
+        let stemcell = format!("sha1-{}", sha1(&environment.stemcell));
         assert!(names.contains(&stemcell.as_str()), "{names:?}");
-        assert_eq!(entries[0]["size"], fetching.stemcell.len(), "{entries:?}");
+        assert_eq!(entries[0]["size"], environment.stemcell.len(), "{entries:?}");
         assert!(run(&["list", "--tty"]).success().stdout.contains("2 entries, "));
 
         assert_eq!(run(&["verify"]).success().stdout, "2 entries verified\n");
@@ -47,8 +47,8 @@ fn entries_of_a_bucket_are_listed_verified_and_removed() {
 
 #[test]
 fn shared_needs_a_cache() {
-    let fetching = FetchEnvironment::new();
-    let world = &fetching.world;
+    let environment = FetchEnvironment::new();
+    let world = &environment.world;
     for words in [["cache", "list"], ["cache", "prune"], ["cache", "verify"]] {
         let failed_run = world.run([words.as_slice(), &["--shared"]].concat()).exits_with(2);
         assert!(failed_run.stderr.contains("no shared cache is given"), "{}", failed_run.stderr);

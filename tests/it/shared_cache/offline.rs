@@ -26,12 +26,12 @@ pub(crate) fn without_network(command: &Command) -> Command {
 
 #[test]
 fn files_of_a_directory_are_used_without_a_network() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
-    let url = format!("file://{}", fetching.world.path("media").display());
-    let offline = |cache: &str| without_network(&command(&fetching, cache, &url, &["--offline"]));
-    std::fs::create_dir(fetching.world.path("media")).unwrap();
-    let missing = fetching.world.finish(offline("a")).exits_with(1);
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
+    let url = format!("file://{}", environment.world.path("media").display());
+    let offline = |cache: &str| without_network(&command(&environment, cache, &url, &["--offline"]));
+    std::fs::create_dir(environment.world.path("media")).unwrap();
+    let missing = environment.world.finish(offline("a")).exits_with(1);
     for part in [
         "2 artifacts cannot be used",
         "/x.tgz' is in no cache",
@@ -40,21 +40,21 @@ fn files_of_a_directory_are_used_without_a_network() {
     ] {
         assert!(missing.stderr.contains(part), "{part}: {}", missing.stderr);
     }
-    fetching.run_and_fetch_all(command(&fetching, "b", &url, &["--cache-write"]));
-    fetching.run_and_fetch_all(offline("c"));
+    environment.run_and_fetch_all(command(&environment, "b", &url, &["--cache-write"]));
+    environment.run_and_fetch_all(offline("c"));
     // The cache of the machine is enough.
-    fetching.run_and_fetch_all(without_network(&fetching.command(&["--offline", "--cache-dir", "c"])));
+    environment.run_and_fetch_all(without_network(&environment.command(&["--offline", "--cache-dir", "c"])));
     assert_eq!(server.requests().len(), 2);
 }
 
 #[test]
 fn bucket_is_not_asked_offline() {
-    let fetching = FetchEnvironment::new();
-    let server = serve(&fetching);
+    let environment = FetchEnvironment::new();
+    let server = serve(&environment);
     // Nothing listens there.
-    let mut offline = command(&fetching, "a", "s3://b", &["--offline"]);
+    let mut offline = command(&environment, "a", "s3://b", &["--offline"]);
     offline.env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
-    let failed_run = fetching.world.finish(offline).exits_with(1);
+    let failed_run = environment.world.finish(offline).exits_with(1);
     assert_eq!(warnings(&failed_run), Vec::<&str>::new());
     assert_eq!(server.requests().len(), 0);
 }

@@ -20,7 +20,7 @@ struct Team {
 impl Team {
     fn new() -> Self {
         let mut hello = Hello::new();
-        let proxy = hello.listen();
+        let proxy = hello.proxy_agent();
         for name in ["ci", "other"] {
             generate_key(&hello.world.path(""), name);
         }

@@ -104,7 +104,7 @@ impl Bucket {
         // A machine that runs many tests may be slow to renew a lease.
         let bucket = Bucket { service, endpoint, front: None, name, lease: "12s" };
         let query = if service == Service::Azure { "restype=container" } else { "" };
-        bucket.ask("PUT", "", query, Some(b"")).unwrap();
+        bucket.send_request("PUT", "", query, Some(b"")).unwrap();
         bucket
     }
 
@@ -152,7 +152,7 @@ impl Bucket {
         &server(self.service).query
     }
 
-    fn ask(&self, method: &str, path: &str, query: &str, body: Option<&[u8]>) -> Option<Vec<u8>> {
+    fn send_request(&self, method: &str, path: &str, query: &str, body: Option<&[u8]>) -> Option<Vec<u8>> {
         let root = if self.service == Service::Azure { format!("/{ACCOUNT}") } else { String::new() };
         let query = format!("{query}&{}", server(self.service).query);
         let url = format!("{}{root}/{}{path}?{}", self.endpoint, self.name, query.trim_matches('&'));
@@ -177,7 +177,7 @@ impl Bucket {
 
     /// Returns an object.
     pub(crate) fn get(&self, key: &str) -> Option<Vec<u8>> {
-        self.ask("GET", &format!("/{key}"), "", None)
+        self.send_request("GET", &format!("/{key}"), "", None)
     }
 
     /// Returns the text of an existing object.
@@ -187,12 +187,12 @@ impl Bucket {
 
     /// Creates or replaces an object.
     pub(crate) fn put(&self, key: &str, bytes: &[u8]) {
-        self.ask("PUT", &format!("/{key}"), "", Some(bytes)).unwrap();
+        self.send_request("PUT", &format!("/{key}"), "", Some(bytes)).unwrap();
     }
 
     /// Deletes an object.
     pub(crate) fn delete(&self, key: &str) {
-        self.ask("DELETE", &format!("/{key}"), "", None).unwrap();
+        self.send_request("DELETE", &format!("/{key}"), "", None).unwrap();
     }
 
     /// Returns the keys of all objects.
@@ -201,7 +201,7 @@ impl Bucket {
             Service::Azure => ("restype=container&comp=list", "<Name>"),
             Service::S3 | Service::Gcs => ("list-type=2", "<Key>"),
         };
-        let text = String::from_utf8(self.ask("GET", "", query, None).unwrap()).unwrap();
+        let text = String::from_utf8(self.send_request("GET", "", query, None).unwrap()).unwrap();
         let keys = text.split(tag).skip(1);
         keys.map(|rest| rest.split("</").next().unwrap().to_owned()).filter(|key| *key != self.name).collect()
     }

@@ -10,7 +10,7 @@ use super::{MONOPILE, create_directory};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/qemu/make-stemcell");
 /// The time for downloading and installing Debian's packages.
-const TIMEOUT: Duration = Duration::from_secs(1200);
+const BUILD_TIMEOUT: Duration = Duration::from_secs(1200);
 
 /// Returns the tarball of a stemcell whose agent is the program of the tests. Its image is that of a disk.
 pub(crate) fn stemcell() -> PathBuf {
@@ -32,9 +32,10 @@ fn kept_stemcell(form: &str, options: &[&str]) -> PathBuf {
     // Debug information makes the program ten times as large.
     run_shell(work.path(), &["strip --output-file \"$1\" \"$0\"", MONOPILE, &agent.display().to_string()]);
     let script = std::fs::read(SCRIPT).unwrap();
-    let keep = |what: &str, content: &[u8]| format!("{what}-{}", &sha256(content)[7..19]);
-    let base_name = keep("debian", &script);
-    let stemcell_name = keep("stemcell", &[script, std::fs::read(&agent).unwrap()].concat());
+    let versioned_name =
+        |content_name: &str, content: &[u8]| format!("{content_name}-{}", &sha256(content)[7..19]);
+    let base_name = versioned_name("debian", &script);
+    let stemcell_name = versioned_name("stemcell", &[script, std::fs::read(&agent).unwrap()].concat());
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = parent.join(format!("{stemcell_name}-{form}.tgz"));
     if !path.exists() {
@@ -73,7 +74,7 @@ fn run_shell(work: &Path, words: &[&str]) {
     let mut command = prepare("bash");
     command.arg("-euc").args(words).stdout(file.try_clone().unwrap()).stderr(file);
     let mut child = command.spawn().unwrap();
-    let status = poll_within(TIMEOUT, "a stemcell is made", || child.try_wait().unwrap());
+    let status = poll_within(BUILD_TIMEOUT, "a stemcell is made", || child.try_wait().unwrap());
     let output = std::fs::read_to_string(log).unwrap();
     assert!(status.success(), "{output}\ntests/run installs what this needs");
 }

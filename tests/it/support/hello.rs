@@ -33,7 +33,7 @@ pub(crate) struct Hello {
 }
 
 /// The ops file that makes the scripted CPI that of the environment.
-pub(super) const RECORD: &str = "record.yml";
+pub(super) const CALL_RECORDER: &str = "record.yml";
 
 /// The number of networks below 127.0.0.0/8 for tests.
 const NETWORKS: u32 = 128 * 128;
@@ -89,7 +89,7 @@ impl Hello {
             ),
         );
         world.write(
-            RECORD,
+            CALL_RECORDER,
             format!(
                 "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: \
                     {}}}}}\n",
@@ -101,7 +101,7 @@ impl Hello {
             "-o",
             "hello/elsewhere.yml",
             "-o",
-            RECORD,
+            CALL_RECORDER,
             "--vars-store",
             "creds.yml",
             "--state",
@@ -250,7 +250,7 @@ impl Hello {
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], extra_args: &[&str]) -> std::process::Command {
         let mut options = self.options.clone();
-        if let Some(index) = options.iter().position(|option| option == RECORD) {
+        if let Some(index) = options.iter().position(|option| option == CALL_RECORDER) {
             options.drain(index - 1..=index);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);
@@ -258,22 +258,22 @@ impl Hello {
     }
 
     /// Puts a proxy between the program and the agent that records their exchanges.
-    pub(crate) fn listen(&mut self) -> AgentProxy {
-        let (listen, agent, tls) = self.stand_between();
-        AgentProxy::start(listen, agent, tls)
+    pub(crate) fn proxy_agent(&mut self) -> AgentProxy {
+        let (proxy_address, agent, tls) = self.stand_between();
+        AgentProxy::start(proxy_address, agent, tls)
     }
 
-    /// Puts a proxy between the program and the agent that passes their exchanges to `hear`.
-    pub(crate) fn listen_with(&mut self, hear: impl Listener + 'static) -> AgentProxy {
-        let (listen, agent, tls) = self.stand_between();
-        AgentProxy::start_with(listen, agent, tls, hear)
+    /// Puts a proxy between the program and the agent that passes their exchanges to `listener`.
+    pub(crate) fn proxy_agent_with(&mut self, listener: impl Listener + 'static) -> AgentProxy {
+        let (proxy_address, agent, tls) = self.stand_between();
+        AgentProxy::start_with(proxy_address, agent, tls, listener)
     }
 
     /// Replaces the agent with one that stalls at this point. The receiver gets a message when it stalls.
     pub(crate) fn stall_at(&mut self, point: StallPoint) -> Receiver<()> {
-        let (listen, _, tls) = self.stand_between();
+        let (proxy_address, _, tls) = self.stand_between();
         let id = self.state()["monopile"]["vm"]["agent_id"].as_str().unwrap().to_owned();
-        stall::serve(TcpListener::bind(listen).unwrap(), tls, &id, point)
+        stall::serve(TcpListener::bind(proxy_address).unwrap(), tls, &id, point)
     }
 
     /// Changes the agent's address for the program. Returns that address, the agent's real one, and its TLS
@@ -291,13 +291,13 @@ impl Hello {
         let pair = |name: &str| creds["mbus_bootstrap_ssl"][name].as_str().unwrap();
         let tls = proxy::tls(pair("certificate"), pair("private_key"));
         let address = |port: u16| format!("{}:{port}", self.ip).parse().unwrap();
-        let (listen, agent) = (address(6869), address(6868));
+        let (proxy_address, agent) = (address(6869), address(6868));
         let url = format!("https://mbus:((mbus_bootstrap_password))@{}:6869", self.ip);
         self.add_ops(
             "proxy.yml",
             &format!("- {{type: replace, path: /cloud_provider/mbus, value: \"{url}\"}}\n"),
         );
-        (listen, agent, tls)
+        (proxy_address, agent, tls)
     }
 
     /// Returns the files with this name below `directory` of the world.
@@ -324,7 +324,7 @@ impl Hello {
 
     /// Requests the page of the service. Returns the greeting and the counter, which each request increases
     /// by one.
-    pub(crate) fn ask(&self) -> (String, u64) {
+    pub(crate) fn ask_greeting_and_counter(&self) -> (String, u64) {
         let address: SocketAddr = format!("{}:8580", self.ip).parse().unwrap();
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -338,12 +338,12 @@ impl Hello {
 
     /// Requests the page of the service and returns its greeting.
     pub(crate) fn ask_greeting(&self) -> String {
-        self.ask().0
+        self.ask_greeting_and_counter().0
     }
 
     /// Requests the page of the service and returns its counter.
     pub(crate) fn ask_counter(&self) -> u64 {
-        self.ask().1
+        self.ask_greeting_and_counter().1
     }
 
     /// Returns true if the service answers.

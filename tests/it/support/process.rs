@@ -144,8 +144,8 @@ fn remind() {
 
 /// Names a wait until the result is dropped. Use it for a wait that consists of other waits.
 #[track_caller]
-pub(crate) fn name_wait(what: &str) -> NamedWait {
-    NamedWait::new(what)
+pub(crate) fn name_wait(wait_name: &str) -> NamedWait {
+    NamedWait::new(wait_name)
 }
 
 /// A named wait, until it is dropped.
@@ -153,9 +153,9 @@ pub(crate) struct NamedWait(());
 
 impl NamedWait {
     #[track_caller]
-    fn new(what: &str) -> NamedWait {
+    fn new(wait_name: &str) -> NamedWait {
         let location = Location::caller();
-        change_waits(|waits| waits.push(format!("{what} ({}:{})", location.file(), location.line())));
+        change_waits(|waits| waits.push(format!("{wait_name} ({}:{})", location.file(), location.line())));
         NamedWait(())
     }
 }
@@ -181,45 +181,45 @@ fn change_waits(edit: impl FnOnce(&mut Vec<String>)) {
 
 /// Polls until `ask` returns a value. Fails the test after `timeout`.
 #[track_caller]
-pub(crate) fn poll_within<T>(timeout: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let _wait = NamedWait::new(what);
+pub(crate) fn poll_within<T>(timeout: Duration, wait_name: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let _wait = NamedWait::new(wait_name);
     let start = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(start.elapsed() < timeout, "waited {} s for this: {what}", timeout.as_secs());
+        assert!(start.elapsed() < timeout, "waited {} s for this: {wait_name}", timeout.as_secs());
         std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
 /// Polls like [`poll_within`], with the maximum timeout.
 #[track_caller]
-pub(crate) fn poll<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    poll_within(WAIT_TIMEOUT, what, ask)
+pub(crate) fn poll<T>(wait_name: &str, ask: impl FnMut() -> Option<T>) -> T {
+    poll_within(WAIT_TIMEOUT, wait_name, ask)
 }
 
 /// Waits for a condition that must come true.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    poll_within(Duration::from_secs(60), what, || condition().then_some(()));
+pub(crate) fn wait_until(wait_name: &str, mut condition: impl FnMut() -> bool) {
+    poll_within(Duration::from_secs(60), wait_name, || condition().then_some(()));
 }
 
 /// Waits for a thread to end.
 #[track_caller]
-pub(crate) fn join<T>(what: &str, thread: JoinHandle<T>) -> T {
-    wait_until(what, || thread.is_finished());
+pub(crate) fn join<T>(wait_name: &str, thread: JoinHandle<T>) -> T {
+    wait_until(wait_name, || thread.is_finished());
     thread.join().unwrap()
 }
 
 /// Waits for the next message. Returns `None` if there are no more.
 #[track_caller]
-pub(crate) fn receive<T>(what: &str, messages: &Receiver<T>) -> Option<T> {
-    let _wait = NamedWait::new(what);
+pub(crate) fn receive<T>(wait_name: &str, messages: &Receiver<T>) -> Option<T> {
+    let _wait = NamedWait::new(wait_name);
     match messages.recv_timeout(WAIT_TIMEOUT) {
         Ok(message) => Some(message),
         Err(RecvTimeoutError::Disconnected) => None,
-        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {what}", WAIT_TIMEOUT.as_secs()),
+        Err(RecvTimeoutError::Timeout) => panic!("waited {} s for this: {wait_name}", WAIT_TIMEOUT.as_secs()),
     }
 }
 
@@ -275,8 +275,8 @@ impl WrittenOutput {
 
     /// Returns the complete output once the pipe is closed.
     #[track_caller]
-    fn all(self, what: &str) -> Vec<u8> {
-        join(what, self.reader);
+    fn all(self, wait_name: &str) -> Vec<u8> {
+        join(wait_name, self.reader);
         std::mem::take(&mut self.bytes.lock().unwrap())
     }
 }
@@ -306,8 +306,8 @@ fn name_of(child: &Child) -> String {
 #[track_caller]
 fn end_or(child: &mut Child, describe_output: impl FnOnce() -> String) -> ExitStatus {
     drop(child.stdin.take());
-    let what = name_of(child);
-    let _wait = NamedWait::new(&what);
+    let wait_name = name_of(child);
+    let _wait = NamedWait::new(&wait_name);
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -315,7 +315,7 @@ fn end_or(child: &mut Child, describe_output: impl FnOnce() -> String) -> ExitSt
         }
         if start.elapsed() > WAIT_TIMEOUT {
             let _ = child.kill();
-            panic!("waited {} s for this: {what}{}", WAIT_TIMEOUT.as_secs(), describe_output());
+            panic!("waited {} s for this: {wait_name}{}", WAIT_TIMEOUT.as_secs(), describe_output());
         }
         std::thread::sleep(LOOK_INTERVAL);
     }

@@ -84,26 +84,26 @@ pub(crate) struct AgentProxy {
 }
 
 impl AgentProxy {
-    /// Listens on `listen` and forwards to the agent at `agent`.
-    pub(crate) fn start(listen: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> AgentProxy {
+    /// Listens on `address` and forwards to the agent at `agent`.
+    pub(crate) fn start(address: SocketAddr, agent: SocketAddr, tls: Arc<ServerConfig>) -> AgentProxy {
         let exchanges = Arc::<Mutex<Vec<Exchange>>>::default();
         let recorded_exchanges = exchanges.clone();
-        let hear = move |exchange: Exchange| recorded_exchanges.lock().unwrap().push(exchange);
-        let mut proxy = AgentProxy::start_with(listen, agent, tls, hear);
+        let record = move |exchange: Exchange| recorded_exchanges.lock().unwrap().push(exchange);
+        let mut proxy = AgentProxy::start_with(address, agent, tls, record);
         proxy.exchanges = exchanges;
         proxy
     }
 
-    /// Starts a proxy that passes its exchanges to `hear`.
+    /// Starts a proxy that passes its exchanges to a listener.
     pub(crate) fn start_with(
-        listen: SocketAddr,
+        address: SocketAddr,
         agent: SocketAddr,
         tls: Arc<ServerConfig>,
-        hear: impl Listener + 'static,
+        exchange_listener: impl Listener + 'static,
     ) -> AgentProxy {
-        let listener = TcpListener::bind(listen).unwrap();
+        let listener = TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
-        let hear: Arc<dyn Listener> = Arc::new(hear);
+        let exchange_listener: Arc<dyn Listener> = Arc::new(exchange_listener);
         let stop = Arc::new(AtomicBool::new(false));
         let disguise = Disguise::default();
         let thread = std::thread::spawn({
@@ -114,10 +114,11 @@ impl AgentProxy {
                         std::thread::sleep(Duration::from_millis(2));
                         continue;
                     };
-                    let (tls, hear, disguise) = (tls.clone(), hear.clone(), disguise.clone());
+                    let (tls, exchange_listener, disguise) =
+                        (tls.clone(), exchange_listener.clone(), disguise.clone());
                     std::thread::spawn(move || {
                         // If a client disconnects, only its connection ends.
-                        let _ = serve(stream, tls, agent, &*hear, &disguise);
+                        let _ = serve(stream, tls, agent, &*exchange_listener, &disguise);
                     });
                 }
             }
@@ -151,7 +152,7 @@ fn serve(
     stream: TcpStream,
     tls: Arc<ServerConfig>,
     agent: SocketAddr,
-    hear: &dyn Listener,
+    listener: &dyn Listener,
     disguise: &Disguise,
 ) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
@@ -164,7 +165,7 @@ fn serve(
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut exchange = Exchange { verb: request.verb.clone(), message, answer: Value::Null };
-        let request_number = hear.hear_request(&exchange.name());
+        let request_number = listener.hear_request(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
             // Without an agent, the connection is closed, as at the agent's own port.
@@ -178,11 +179,11 @@ fn serve(
                 body = exchange.answer.to_string().into_bytes();
             }
         }
-        if let Some(other) = hear.replace(&exchange) {
+        if let Some(other) = listener.replace(&exchange) {
             body = other.to_string().into_bytes();
             exchange.answer = other;
         }
-        hear.hear_answer(request_number, exchange);
+        listener.hear_answer(request_number, exchange);
         let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.get_mut().write_all(head.as_bytes())?;
         stream.get_mut().write_all(&body)?;

@@ -114,14 +114,14 @@ impl Pty {
 
     /// Waits until the screen satisfies `is_shown`, and returns it.
     #[track_caller]
-    pub(crate) fn wait_for(&self, what: &str, is_shown: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_for(&self, wait_name: &str, is_shown: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
             let screen = self.screen();
             if is_shown(&screen) {
                 return screen;
             }
-            assert!(start.elapsed() < WAIT_TIMEOUT, "{what} is not shown:\n{screen}\n{:?}", self.raw());
+            assert!(start.elapsed() < WAIT_TIMEOUT, "{wait_name} is not shown:\n{screen}\n{:?}", self.raw());
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -83,7 +83,7 @@ impl SharingEnv {
             stemcell.display()
         );
         hello.add_ops("shared.yml", &ops);
-        let proxy = hello.listen();
+        let proxy = hello.proxy_agent();
         SharingEnv { user, proxy }
     }
 

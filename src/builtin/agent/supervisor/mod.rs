@@ -403,7 +403,7 @@ fn terminate(process: SupervisedProcess, task: &TaskControl) -> Result<()> {
 }
 
 /// Returns a text that differs after each boot of the machine and each restart of the VM's init.
-pub(super) fn boot_identity() -> String {
+pub(super) fn read_boot_identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     // If the agent is the first process, it has no parent.

@@ -158,9 +158,9 @@ impl Tgt {
             self.run_tgtadm(&action, &[&["--mode", "target", "--tid", &number], operation].concat())
         };
         let path_text = path.to_string_lossy();
-        let backing = ["--tid", &number, "--lun", &LUN.to_string(), "-b", &path_text];
+        let backing_args = ["--tid", &number, "--lun", &LUN.to_string(), "-b", &path_text];
         target(&["--op", "new", "-T", &name])?;
-        self.run_tgtadm(&action, &[&["--mode", "logicalunit", "--op", "new"][..], &backing].concat())?;
+        self.run_tgtadm(&action, &[&["--mode", "logicalunit", "--op", "new"][..], &backing_args].concat())?;
         let account =
             ["--mode", "account", "--op", "new", "--user", &login.user, "--password", &login.password];
         self.run_tgtadm(&action, &account)?;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::unsupported_error;
 use crate::cpi::failure::CpiResult;
 use crate::cpi::programs::{ProgramOutput, run};
-use crate::qemu::programs::{ip, run_error};
+use crate::qemu::programs::{find_ip, run_error};
 
 const IP_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -116,7 +116,7 @@ impl DeviceNetwork {
 }
 
 fn run_ip(arguments: &[&str]) -> CpiResult<ProgramOutput> {
-    let ip = ip()?;
+    let ip = find_ip()?;
     run(Command::new(&ip).args(arguments).env_clear(), IP_TIMEOUT).map_err(|error| run_error(&ip, error))
 }
 

@@ -61,7 +61,7 @@ pub struct CompileSettings<'a> {
     /// The user's cache, which has packages in its `cpi` directory.
     pub cache_directory: &'a Path,
     /// `--package-dir`: the directory for packages instead of the cache.
-    pub package_dir: Option<&'a Path>,
+    pub package_directory: Option<&'a Path>,
     /// The shared cache of packages that are compiled in a userland.
     pub shared_cache: &'a SharedCache,
     /// The scratch directory of this run.
@@ -141,7 +141,7 @@ pub fn install(
 ) -> Result<InstalledPackages> {
     let stop_condition =
         StopCondition { signal_check: compile_settings.signal_check, has_failed: AtomicBool::new(false) };
-    match compile_settings.package_dir {
+    match compile_settings.package_directory {
         Some(directory) => install_in_directory(jobs, directory, compile_settings, &stop_condition, stage),
         None => install_in_cache(jobs, compile_settings, &stop_condition, stage),
     }

@@ -15,7 +15,7 @@ pub(super) struct NeededPackage<'r> {
     pub(super) package: &'r Package,
     /// Its key, a hash of everything that determines the compiled package.
     pub(super) key: String,
-    /// The indexes of the packages that it is compiled with. They are all smaller than its own.
+    /// The indices of the packages that it is compiled with. They are all smaller than its own.
     pub(super) dependencies: Vec<usize>,
     /// True if a job names it, so the CPI needs it at run time.
     is_named_by_job: bool,

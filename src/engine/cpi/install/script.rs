@@ -22,7 +22,7 @@ use base::{Error, LogExcerpt, Result};
 /// The time that a script has to stop after a signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 /// The arguments of bash.
-const SCRIPT: [&str; 2] = ["-x", "packaging"];
+const BASH_ARGUMENTS: [&str; 2] = ["-x", "packaging"];
 /// The variables that name proxies, in lower case. Programs read one or the other case.
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];
 /// The pause between two checks of a script.
@@ -35,6 +35,7 @@ pub(super) struct ScriptRun<'a> {
     pub(super) source: &'a Path,
     /// The packages that it is compiled with.
     pub(super) dependencies: &'a [PackageSlot],
+    /// The place of the compiled package.
     pub(super) slot: &'a PackageSlot,
     /// The lock on that place, which the script holds as well.
     pub(super) lock: &'a PackageLock,
@@ -97,7 +98,9 @@ impl ScriptRun<'_> {
         }
         let is_in_userland = self.compile_settings.userland.is_some();
         let end = match (status.code(), status.signal()) {
-            (Some(code), _) if code == i32::from(userland::TOO_MANY) && is_in_userland => {
+            (Some(code), _)
+                if code == i32::from(userland::TOO_MANY_PROCESSES_EXIT_CODE) && is_in_userland =>
+            {
                 format!("was ended: it had more than {} processes at once", userland::MAX_PROCESSES)
             }
             (Some(code), _) => format!("exited with {code}"),
@@ -148,7 +151,7 @@ impl ScriptRun<'_> {
     fn command_on_this_machine(&self) -> Command {
         let mut command = Command::new("bash");
         command
-            .args(SCRIPT)
+            .args(BASH_ARGUMENTS)
             .current_dir(self.source)
             .env_clear()
             .envs(self.compile_settings.env_vars.iter().map(|(name, value)| (name, value)))
@@ -179,7 +182,7 @@ impl ScriptRun<'_> {
         let layout = Layout::for_script(userland, &scratch, compile_target.clone(), mounts)?;
         let mut command = Command::new(&userland.executable);
         command
-            .args(layout.write(&[&["bash"], &SCRIPT[..]].concat())?)
+            .args(layout.write(&[&["bash"], &BASH_ARGUMENTS[..]].concat())?)
             .env_clear()
             .envs([("PATH", userland::PATH), ("HOME", userland::HOME), ("LANG", "C.UTF-8")])
             .envs(self.proxy_variables(userland))

@@ -10,7 +10,7 @@ use super::{Layout, Userland};
 use base::{Error, Result};
 
 /// The time for entering a userland, which takes milliseconds.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 /// The pause between two looks at the process.
 const POLL_PAUSE: Duration = Duration::from_millis(2);
 /// The maximum size of a shown error, in bytes.
@@ -52,7 +52,7 @@ impl Userland {
             Ok(child) => child,
             Err(error) => return Ok(Err(error.to_string())),
         };
-        let deadline = Instant::now() + TIMEOUT;
+        let deadline = Instant::now() + CHECK_TIMEOUT;
         let status = loop {
             match child.try_wait().map_err(run_error)? {
                 Some(status) => break Some(status),
@@ -67,7 +67,7 @@ impl Userland {
         Ok(match status {
             Some(status) if status.success() => Ok(()),
             Some(_) => Err(read_text(&mut log)),
-            None => Err(format!("it was not ready within {} s", TIMEOUT.as_secs())),
+            None => Err(format!("it was not ready within {} s", CHECK_TIMEOUT.as_secs())),
         })
     }
 }

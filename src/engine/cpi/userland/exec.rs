@@ -22,7 +22,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, getegid, geteu
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::files::USER_ID;
-use super::{COMMAND, Layout, MAX_PROCESSES, TOO_MANY, tree};
+use super::{COMMAND, Layout, MAX_PROCESSES, TOO_MANY_PROCESSES_EXIT_CODE, tree};
 use base::namespaces::{self, UnshareFlags};
 use base::subordinate_ids::{IdRange, IdRanges, MAX_ID};
 
@@ -39,17 +39,17 @@ const ID_CAPABILITIES: [CapabilitySet; 5] = [
     CapabilitySet::SETGID,
     CapabilitySet::SETUID,
 ];
-/// The exit status if the program cannot be started, as that of a shell.
-const NOT_STARTED: u8 = 127;
+/// The exit code if the program cannot be started. A shell ends with the same one.
+const NOT_STARTED_EXIT_CODE: u8 = 127;
 
 pub(super) fn run(
-    layout: &Path,
+    layout_path: &Path,
     is_init: bool,
     program: &[OsString],
     executable: &Path,
 ) -> Result<u8, String> {
-    let content = Layout::read(layout).map_err(|error| error.chain().join(": "))?;
-    if is_init { run_in_userland(&content, program) } else { enter(layout, &content, program, executable) }
+    let layout = Layout::read(layout_path).map_err(|error| error.chain().join(": "))?;
+    if is_init { run_in_userland(&layout, program) } else { enter(layout_path, &layout, program, executable) }
 }
 
 /// Enters new namespaces, runs [`run_in_userland`] in them as their first process, and returns its exit
@@ -94,7 +94,7 @@ fn run_in_userland(layout: &Layout, program: &[OsString]) -> Result<u8, String> 
         Ok(child) => child,
         Err(error) => {
             report(format_args!("'{}' cannot be run in the userland: {error}", name.display()));
-            return Ok(NOT_STARTED);
+            return Ok(NOT_STARTED_EXIT_CODE);
         }
     };
     if has_own_proc {
@@ -205,7 +205,7 @@ fn limit_processes() {
             .filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));
         if processes.count() as u64 > MAX_PROCESSES {
             report(format_args!("killed: more than {MAX_PROCESSES} processes at once in the userland"));
-            std::process::exit(TOO_MANY.into());
+            std::process::exit(TOO_MANY_PROCESSES_EXIT_CODE.into());
         }
     }
 }

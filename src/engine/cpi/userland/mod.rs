@@ -37,7 +37,7 @@ pub(crate) const HOME: &str = "/home/vcap";
 /// The maximum number of processes in a userland.
 pub(crate) const MAX_PROCESSES: u64 = 1000;
 /// The exit status of a program that was ended because it had too many processes.
-pub(crate) const TOO_MANY: u8 = 125;
+pub(crate) const TOO_MANY_PROCESSES_EXIT_CODE: u8 = 125;
 /// The internal command that runs a program in a userland.
 pub const COMMAND: &str = "userland-exec";
 

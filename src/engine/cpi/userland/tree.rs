@@ -23,7 +23,7 @@ use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 /// The directories that are not those of the root file system.
 const REPLACED_DIRECTORIES: [&str; 4] = ["dev", "proc", "run", "sys"];
 /// Entries of `/proc` through which root of this machine could change it.
-const PROTECTED: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
+const PROTECTED_ENTRIES: [&str; 5] = ["bus", "fs", "irq", "sys", "sysrq-trigger"];
 
 /// Builds the tree and makes it the root. Returns true if `/proc` shows only the processes of the userland.
 pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
@@ -53,7 +53,7 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
             read_only.push(point);
         }
     }
-    for name in PROTECTED {
+    for name in PROTECTED_ENTRIES {
         let path = root.join("proc").join(name);
         if path.exists() {
             bind(&path, &path)?;

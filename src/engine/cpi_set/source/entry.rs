@@ -82,11 +82,11 @@ impl<'a> ResolvedEntry<'a> {
                 create_private_directory(root)?;
                 // The entry's properties are only in the context of requests, where they take precedence.
                 let config = builtin_config(resolved_cpis.run, kind, provider, &Map::new());
-                let mut context = with_registry(properties, resolved_cpis);
+                let mut context_properties = with_registry(properties, resolved_cpis);
                 if properties.contains_key("agent") {
-                    context.insert("agent".into(), agent_settings(provider, properties));
+                    context_properties.insert("agent".into(), agent_settings(provider, properties));
                 }
-                resolved_cpis.locate_builtin(kind, &root.join("cpi.json"), &config, context, root)
+                resolved_cpis.locate_builtin(kind, &root.join("cpi.json"), &config, context_properties, root)
             }
             EntryKind::Job(job) => {
                 let cpi_jobs = jobs::jobs_of_type(job, &resolved_cpis.inputs)?;
@@ -97,7 +97,7 @@ impl<'a> ResolvedEntry<'a> {
                         jobs::install(resolved_cpis, &cpi_jobs, &properties, userland, root, stage)
                     })
                     .context(|| self.installation_problem())?;
-                runnable_cpi.context.clone_from(properties);
+                runnable_cpi.context_properties.clone_from(properties);
                 Ok(runnable_cpi)
             }
         }
@@ -144,11 +144,11 @@ impl<'a> ResolvedEntry<'a> {
 
 /// Returns the request context of a CPI without templates, which has to include the registry of contract v1.
 fn with_registry(properties: &Map<String, Value>, resolved_cpis: &ResolvedCpis<'_>) -> Map<String, Value> {
-    let mut context = properties.clone();
+    let mut context_properties = properties.clone();
     if let Some(registry) = resolved_cpis.inputs.provider.properties.get("registry") {
-        context.entry("registry").or_insert_with(|| registry.clone());
+        context_properties.entry("registry").or_insert_with(|| registry.clone());
     }
-    context
+    context_properties
 }
 
 /// Decides how the CPI of an entry runs: `exec_path`, else a job of a release with its type, else the

@@ -154,7 +154,7 @@ pub(super) fn install(
     Ok(RunnableCpi {
         executable,
         // Its configuration is in its rendered files.
-        context: Map::new(),
+        context_properties: Map::new(),
         is_builtin: false,
         release: Some(format!("{}/{}", release.name, release.version)),
         packages: Some(installed_packages),
@@ -225,13 +225,13 @@ fn install_job_packages(
         CpiSource::Builtin(_) | CpiSource::Path { .. } | CpiSource::None => false,
     };
     // A package directory holds one package per name, so each other CPI gets a directory of its own.
-    let package_dir = run.paths.package_dir.as_ref().map(|directory| match named_jobs {
+    let package_directory = run.paths.package_directory.as_ref().map(|directory| match named_jobs {
         [(job, _), ..] if !is_default => directory.join(".monopile/cpis").join(job),
         _ => directory.clone(),
     });
     let compile_settings = CompileSettings {
         cache_directory: &run.paths.cache_directory,
-        package_dir: package_dir.as_deref(),
+        package_directory: package_directory.as_deref(),
         shared_cache: &run.shared_cache,
         scratch: root,
         keep_scratch: run.keep_scratch,

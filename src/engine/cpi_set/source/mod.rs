@@ -41,7 +41,7 @@ use manifest::deployment::{CloudProvider, CpiSource};
 pub(crate) struct RunnableCpi {
     pub(crate) executable: Executable,
     /// The CPI-specific part of the context in its requests, such as its properties in the CPI config.
-    pub(crate) context: Map<String, Value>,
+    pub(crate) context_properties: Map<String, Value>,
     /// True if it ships inside this program.
     pub(crate) is_builtin: bool,
     /// Its release as `NAME/VERSION`, if it is a job of one.
@@ -238,7 +238,7 @@ impl<'a> ResolvedCpis<'a> {
         name: &str,
         file: &Path,
         config: &Value,
-        context: Map<String, Value>,
+        context_properties: Map<String, Value>,
         root: &Path,
     ) -> Result<RunnableCpi> {
         write_atomically(file, config.to_string().as_bytes())
@@ -246,19 +246,22 @@ impl<'a> ResolvedCpis<'a> {
         let arguments =
             vec!["cpi-exec".into(), name.to_owned(), "--config".into(), file.display().to_string()];
         let program = self.run.paths.executable.clone();
-        Ok(RunnableCpi { is_builtin: true, ..self.locate_program(program, arguments, context, root) })
+        Ok(RunnableCpi {
+            is_builtin: true,
+            ..self.locate_program(program, arguments, context_properties, root)
+        })
     }
 
     fn locate_program(
         &self,
         program: PathBuf,
         arguments: Vec<String>,
-        context: Map<String, Value>,
+        context_properties: Map<String, Value>,
         root: &Path,
     ) -> RunnableCpi {
         let env_vars = directory_env_vars(self.run, &root.join("packages"), &root.join("jobs"));
         let executable = Executable { program, arguments, env_vars };
-        RunnableCpi { executable, context, is_builtin: false, release: None, packages: None }
+        RunnableCpi { executable, context_properties, is_builtin: false, release: None, packages: None }
     }
 }
 

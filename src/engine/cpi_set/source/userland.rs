@@ -55,7 +55,7 @@ impl ResolvedCpis<'_> {
     ) -> Result<Option<UserlandPackages>> {
         let Some(userland_ref) = self.userland_of(name)? else { return Ok(None) };
         // Only packages in the cache can be shared, and only those that were compiled without a network.
-        if self.run.paths.package_dir.is_some()
+        if self.run.paths.package_directory.is_some()
             || userland_ref.compiles_with_network
             || !self.is_stemcell(&userland_ref, stemcell_ref, stemcell)?
         {

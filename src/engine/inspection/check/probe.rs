@@ -2,7 +2,7 @@
 
 use super::super::{is_deploy_unfinished, read_recorded_runs};
 use super::ReportRequest;
-use crate::agent::{Agent, AgentEndpoint, connect, endpoint};
+use crate::agent::{Agent, AgentEndpoint, create_client, resolve_endpoint};
 use crate::cpi_set::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::prepare;
@@ -30,7 +30,7 @@ impl CloudCheckInputs {
         let manifest = prepare::load_deployed(run, &request.inputs, state)?;
         let cpi_inputs =
             OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, stage)?;
-        let endpoint = endpoint(run, &cpi_inputs.provider)?;
+        let endpoint = resolve_endpoint(run, &cpi_inputs.provider)?;
         let run_credentials = (&manifest).into();
         Ok((CloudCheckInputs { cpi_inputs, endpoint, run_credentials }, manifest))
     }
@@ -62,7 +62,7 @@ impl<'a> Probe<'a> {
         let inputs = check_inputs.cpi_inputs.borrowed();
         let cpis = Cpis::find(run, inputs, &state, request.cpi_api_version)?;
         let CloudCheckInputs { endpoint, run_credentials, .. } = check_inputs;
-        let agent = connect(run, endpoint.clone(), &state);
+        let agent = create_client(run, endpoint.clone(), &state);
         let executor = Executor::new(run, cpis, store);
         let runs = request
             .history_directory

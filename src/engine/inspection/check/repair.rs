@@ -54,7 +54,7 @@ pub(super) fn prepare(
 /// Locks the state, which must exist.
 pub(super) fn open(run: &RunContext) -> Result<Store> {
     let store = state_lock::open(run, "cloud-check")?;
-    match store.exists() {
+    match store.has_state() {
         true => Ok(store),
         false => Err(no_state_error(store.storage())),
     }

@@ -267,8 +267,9 @@ impl Model {
                 transitions.push((ModelAction::Fence { run }, next_state));
             }
             Phase::Reading => {
-                let me = &mut next_state.runs[run];
-                (me.phase, me.view, me.is_stale) = (Phase::Listing, state.record, false);
+                let acting_run = &mut next_state.runs[run];
+                (acting_run.phase, acting_run.view, acting_run.is_stale) =
+                    (Phase::Listing, state.record, false);
                 // Files of calls without an intent are removed.
                 for call in
                     next_state.calls.iter_mut().filter(|call| !call.is_announced && self.is_local(call, run))
@@ -278,10 +279,10 @@ impl Model {
                 transitions.push((ModelAction::ReadState { run }, next_state));
             }
             Phase::Listing => {
-                let me = &mut next_state.runs[run];
-                me.phase = Phase::Recovering;
+                let acting_run = &mut next_state.runs[run];
+                acting_run.phase = Phase::Recovering;
                 for number in (0..CALLS).filter(|&number| state.calls[number].is_announced) {
-                    me.open = me.open.with_call(number);
+                    acting_run.open = acting_run.open.with_call(number);
                 }
                 transitions.push((ModelAction::ReadJournal { run }, next_state));
             }

@@ -8,11 +8,11 @@ use super::{Env, EvalResult, Flow, Interpreter};
 use crate::evaluator::value::{RMatch, Value};
 use crate::parse::ir::{Expr, MultiTarget, Name, Node, Slot, Target};
 
-/// A target whose receiver and indexes have been evaluated, so that it can be read and then written.
+/// A target whose receiver and indices have been evaluated, so that it can be read and then written.
 enum EvaluatedTarget {
-    /// A variable or constant, which has neither a receiver nor indexes.
+    /// A variable or constant, which has neither a receiver nor indices.
     Simple,
-    /// The receiver and the indexes of `receiver[index]`.
+    /// The receiver and the indices of `receiver[index]`.
     Index(Value, Vec<Value>),
     /// The receiver of `receiver.name`.
     Attribute(Value),
@@ -126,9 +126,9 @@ impl Interpreter {
 
     fn evaluate_target(&mut self, target: &Target, env: &Rc<Env>) -> EvalResult<EvaluatedTarget> {
         Ok(match target {
-            Target::Index(receiver, indexes) => {
+            Target::Index(receiver, indices) => {
                 let receiver = self.eval(receiver, env)?;
-                EvaluatedTarget::Index(receiver, self.eval_args(indexes, env)?.0)
+                EvaluatedTarget::Index(receiver, self.eval_args(indices, env)?.0)
             }
             Target::Attribute { receiver, is_safe_navigation, .. } => {
                 let receiver = self.eval(receiver, env)?;
@@ -154,7 +154,7 @@ impl Interpreter {
             (Target::ClassVariable(name), _) => self.class_variable(name, env),
             (Target::Global(name), _) => self.global_variable(name, env),
             (Target::Constant(None, name), _) => self.look_up_constant(name, env),
-            (_, EvaluatedTarget::Index(receiver, indexes)) => self.call(receiver, "[]", indexes.clone()),
+            (_, EvaluatedTarget::Index(receiver, indices)) => self.call(receiver, "[]", indices.clone()),
             (Target::Attribute { name, .. }, EvaluatedTarget::Attribute(receiver)) => {
                 self.call(receiver, name, Vec::new())
             }
@@ -210,8 +210,8 @@ impl Interpreter {
                 }
                 class.constants.borrow_mut().insert(Arc::clone(name), value);
             }
-            (_, EvaluatedTarget::Index(receiver, indexes)) => {
-                let mut args = indexes.clone();
+            (_, EvaluatedTarget::Index(receiver, indices)) => {
+                let mut args = indices.clone();
                 args.push(value);
                 self.call(receiver, "[]=", args)?;
             }

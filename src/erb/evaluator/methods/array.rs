@@ -288,13 +288,13 @@ impl Interpreter {
                 let size = self.index_or(args, 0, items.len() as i64)?;
                 let mut out = Vec::new();
                 if size >= 0 {
-                    let mut indexes = Vec::new();
+                    let mut indices = Vec::new();
                     self.collect_choices(
                         &items,
                         size as usize,
                         name == "permutation",
                         0,
-                        &mut indexes,
+                        &mut indices,
                         &mut out,
                     )?;
                 }
@@ -367,23 +367,23 @@ impl Interpreter {
         size: usize,
         is_ordered: bool,
         first_index: usize,
-        indexes: &mut Vec<usize>,
+        indices: &mut Vec<usize>,
         out: &mut Vec<Value>,
     ) -> EvalResult<()> {
         self.check_depth()?;
-        if indexes.len() == size {
-            out.push(Value::array(indexes.iter().map(|index| items[*index].clone()).collect()));
+        if indices.len() == size {
+            out.push(Value::array(indices.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
         let start = if is_ordered { 0 } else { first_index };
         for index in start..items.len() {
-            self.step(1 + indexes.len() as u64 / 16)?;
-            if is_ordered && indexes.contains(&index) {
+            self.step(1 + indices.len() as u64 / 16)?;
+            if is_ordered && indices.contains(&index) {
                 continue;
             }
-            indexes.push(index);
-            self.collect_choices(items, size, is_ordered, index + 1, indexes, out)?;
-            indexes.pop();
+            indices.push(index);
+            self.collect_choices(items, size, is_ordered, index + 1, indices, out)?;
+            indices.pop();
         }
         Ok(())
     }

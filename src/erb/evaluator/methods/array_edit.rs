@@ -41,7 +41,7 @@ const EDIT_METHODS: &[&str] = &[
 ];
 
 /// A length that no array in Ruby can have.
-const MAX_LENGTH: i64 = 1 << 60;
+const MAX_ARRAY_ITEMS: i64 = 1 << 60;
 
 impl Interpreter {
     /// Calls a method of Array that changes the array. Returns `None` for any other method.
@@ -240,7 +240,7 @@ impl Interpreter {
                         }
                     }
                 };
-                if end > MAX_LENGTH as usize {
+                if end > MAX_ARRAY_ITEMS as usize {
                     return self.raise_argument_error("argument too big");
                 }
                 if end > length {
@@ -288,7 +288,7 @@ impl Interpreter {
 
     /// Extends an array with nils to at least this length.
     fn grow(&mut self, array: &Rc<RArray>, length: i64) -> EvalResult<()> {
-        if length > MAX_LENGTH {
+        if length > MAX_ARRAY_ITEMS {
             let index = length.saturating_sub(1);
             return Err(self.ruby_error("IndexError", format!("index {index} too big")));
         }
@@ -322,7 +322,7 @@ impl Interpreter {
                     let text = format!("index {index} too small for array; minimum: -{length}");
                     return Err(self.ruby_error("IndexError", text));
                 }
-                if position >= MAX_LENGTH {
+                if position >= MAX_ARRAY_ITEMS {
                     let index = self.int_arg(&args.list[0])?;
                     return Err(self.ruby_error("IndexError", format!("index {index} too big")));
                 }

@@ -1,6 +1,6 @@
 //! Ruby's strings: shared, mutable, UTF-8 or binary.
 //!
-//! A binary string stores each byte as the character with that code. So its length and its indexes are the
+//! A binary string stores each byte as the character with that code. So its length and its indices are the
 //! same as in Ruby.
 
 use std::cell::{Cell, Ref, RefCell};

@@ -81,9 +81,9 @@ fn serve(directory: &Path, mut output: File) {
         call.look_for_registry();
     }
     let entries = call.script.entries.iter();
-    let mut matching =
+    let mut matching_entries =
         entries.filter(|entry| entry.method == call.method && (entry.calls.0..=entry.calls.1).contains(&nth));
-    let reaction = matching.next().map(|entry| &entry.reaction);
+    let reaction = matching_entries.next().map(|entry| &entry.reaction);
     let point = match (call.script.point, reaction) {
         (Some((call_number, when)), _) if call_number == number => Some(when),
         (_, Some(Reaction::Interrupt(when))) => Some(*when),

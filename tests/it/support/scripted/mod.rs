@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::hello::{Hello, RECORD};
+use super::hello::{CALL_RECORDER, Hello};
 use super::process::prepare;
 use super::userland::{self, Bridge, BridgedCall};
 use super::{World, enter_world};
@@ -216,7 +216,7 @@ impl Hello {
         let url = format!("url: {}", userland::root().display());
         let cloud = self.world.path("cloud");
         self.world.write(
-            RECORD,
+            CALL_RECORDER,
             format!(
                 "- {{type: remove, path: /cloud_provider/cpi}}\n\
                  - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: \

@@ -30,7 +30,7 @@ pub(super) fn check(
 ) -> Result<()> {
     let path =
         compile_settings.env_vars.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_str());
-    let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let mut missing_tools: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for package in needed_packages {
         if package.package.compiled_for.is_some() || package_store.slot(package).is_complete() {
             continue;
@@ -42,14 +42,14 @@ pub(super) fn check(
                 None => is_executable_in_path(name, path),
             };
             if !tool.names().iter().any(exists) {
-                missing.entry(tool.to_string()).or_default().insert(&package.package.name);
+                missing_tools.entry(tool.to_string()).or_default().insert(&package.package.name);
             }
         }
     }
-    if missing.is_empty() {
+    if missing_tools.is_empty() {
         return Ok(());
     }
-    let list: Vec<String> = missing
+    let list: Vec<String> = missing_tools
         .iter()
         .map(|(tool, packages)| {
             let packages: Vec<String> = packages.iter().map(|package| format!("'{package}'")).collect();
