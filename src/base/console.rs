@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::files::start_of_last_lines;
+use crate::files::{is_same_file, start_of_last_lines};
 use crate::vm_directory::AGENT_LOG;
 
 /// The file with the latest output of a `qemu` VM, in the directory of the VM.
@@ -54,7 +54,7 @@ impl Console {
                 Err(error) => return Err(error),
             };
             match parts.first() {
-                Some((newer, _)) if is_same_file(newer, &file)? => {}
+                Some((newer, _)) if is_one_file(newer, &file)? => {}
                 _ => {
                     let size = file.metadata()?.len();
                     parts.insert(0, (file, size));
@@ -132,7 +132,7 @@ impl ConsoleReader {
             Err(error) => return Err(error),
         };
         let is_new =
-            self.parts.back().map_or(Ok(true), |last| is_same_file(last, &file).map(|is_same| !is_same))?;
+            self.parts.back().map_or(Ok(true), |last| is_one_file(last, &file).map(|is_same| !is_same))?;
         if is_new {
             self.parts.push_back(file);
         }
@@ -160,9 +160,8 @@ impl Read for ConsoleReader {
     }
 }
 
-fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
-    let (one, other) = (one.metadata()?, other.metadata()?);
-    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+fn is_one_file(one: &File, other: &File) -> io::Result<bool> {
+    Ok(is_same_file(&one.metadata()?, &other.metadata()?))
 }
 
 /// The last boot of a VM, as its console shows it.

@@ -31,6 +31,7 @@ use super::shared_cache::SharedCache;
 use super::{ArtifactUrl, InterruptCheck, Source};
 use arriving::{Arrival, BreakOnDrop};
 use base::events::{Reporter, Stage};
+use base::files::is_in_place;
 use base::{Error, Result};
 use connection::ProxyDialer;
 use download::Download;
@@ -268,7 +269,7 @@ impl<'c> Fetcher<'c> {
             let file = options.open(body_path).map_err(open_error)?;
             match file.try_lock() {
                 // The previous holder of the lock may have moved the file into the cache.
-                Ok(()) if is_same_file(&file, body_path) => return Ok(file),
+                Ok(()) if is_in_place(&file, body_path).unwrap_or(false) => return Ok(file),
                 Ok(()) => continue,
                 // On a file system without locks, the digest still detects a damaged file.
                 Err(TryLockError::Error(_)) => return Ok(file),
@@ -296,12 +297,6 @@ fn missing_error(url: &HttpUrl, expected: Option<&Digest>) -> Error {
     error
         .with_hint("on a machine with a network: `monopile cache export MANIFEST bundle.tgz`")
         .with_hint("then on this machine: `monopile cache import bundle.tgz`")
-}
-
-fn is_same_file(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    matches!((file.metadata().map(id), fs::metadata(path).map(id)), (Ok(a), Ok(b)) if a == b)
 }
 
 #[cfg(test)]

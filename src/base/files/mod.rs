@@ -8,6 +8,7 @@ mod inside;
 mod json;
 mod lines;
 mod remove_tree;
+mod same_file;
 pub mod scratch_claim;
 mod unlock_on_drop;
 
@@ -16,4 +17,5 @@ pub use inside::open_inside;
 pub use json::{JsonLayout, read_json, write_json};
 pub use lines::start_of_last_lines;
 pub use remove_tree::remove_tree;
+pub use same_file::{is_in_place, is_same_file};
 pub use unlock_on_drop::UnlockOnDrop;

@@ -10,7 +10,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -63,7 +63,7 @@ impl Cloud {
                 };
                 lock.lock_shared()?;
                 // Another call may have removed the directory before it was locked.
-                if is_same_file(&lock, root)? {
+                if is_directory_in_place(&lock, root)? {
                     return Ok(Some(Cloud { root: root.to_owned(), lock, prepare_removal }));
                 }
             }
@@ -290,16 +290,14 @@ fn lock_directory(path: &Path, must_be_free: bool) -> io::Result<Option<ObjectLo
         lock.lock()?;
     }
     // The previous holder may have moved the directory.
-    Ok(is_same_file(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), lock }))
+    Ok(is_directory_in_place(&lock, path)?.then(|| ObjectLock { path: path.to_owned(), lock }))
 }
 
-/// Returns true if `path` is the directory that was opened.
-fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
+/// Returns true if `path` is the directory that was opened, and not a link to it.
+fn is_directory_in_place(file: &File, path: &Path) -> io::Result<bool> {
     let metadata = file.metadata()?;
     match fs::symlink_metadata(path) {
-        Ok(path_metadata) => {
-            Ok((path_metadata.dev(), path_metadata.ino()) == (metadata.dev(), metadata.ino()))
-        }
+        Ok(path_metadata) => Ok(files::is_same_file(&path_metadata, &metadata)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -76,7 +76,7 @@ pub(super) fn find() -> Result<SearchResult> {
             return Ok(SearchResult::Foreign(display_path));
         }
         let real_path = path.canonicalize().map_err(read_error)?;
-        if !is_same_file(&real_path.metadata().map_err(read_error)?, &metadata) {
+        if !base::files::is_same_file(&real_path.metadata().map_err(read_error)?, &metadata) {
             return Err(Error::failure(format!(
                 "env file '{}' was replaced while it was read",
                 display_path.display()
@@ -110,11 +110,6 @@ fn shell_word(path: &Path) -> String {
 fn is_absent(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | NotADirectory | PermissionDenied)
-}
-
-fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Returns true if this user, root, or the caller of `sudo` owns the file.

@@ -19,6 +19,7 @@ use base::files::durable::{
     create_private, create_private_directory, give_directory_to_owner_of, give_file_to_owner_of,
     sync_directory,
 };
+use base::files::is_same_file;
 
 /// The kind of document that announces a call.
 pub(super) const INTENT_KIND: &str = "intent";
@@ -246,8 +247,7 @@ fn read_output(mut file: &File) -> io::Result<Vec<u8>> {
 pub(super) fn find_processes_with_open_file(path: &Path) -> Vec<u32> {
     let Ok(target) = path.metadata() else { return Vec::new() };
     let is_target = |file: fs::DirEntry| {
-        let metadata = fs::metadata(file.path());
-        metadata.is_ok_and(|open_file| (open_file.dev(), open_file.ino()) == (target.dev(), target.ino()))
+        fs::metadata(file.path()).is_ok_and(|open_file| is_same_file(&open_file, &target))
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids: Vec<u32> = entries

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::storage::{Lease, other_state_option};
-use base::files::UnlockOnDrop;
 use base::files::durable::give_file_to_owner_of;
+use base::files::{UnlockOnDrop, is_same_file};
 use base::{Error, ErrorKind, Result};
 
 /// The holder of a lock, as written into the lock file.
@@ -164,9 +164,7 @@ impl FileLock {
             }
             // The earlier holder removed the file when it ended, so the locked file is no longer the lock.
             let ours = file.metadata().map_err(lock_error)?;
-            if !std::fs::metadata(&path)
-                .is_ok_and(|current| current.ino() == ours.ino() && current.dev() == ours.dev())
-            {
+            if !std::fs::metadata(&path).is_ok_and(|current| is_same_file(&current, &ours)) {
                 continue;
             }
             write_holder(&file, holder).map_err(lock_error)?;

@@ -1,7 +1,7 @@
 //! The file of generated values.
 
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::previous;
@@ -10,9 +10,9 @@ use crate::node_kind::kind_with_article;
 use crate::shape::{MANIFEST_SECTIONS, state_key};
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
-use base::files::UnlockOnDrop;
 use base::files::directory::{check_directory, parent};
 use base::files::durable::{Replacement, remove_temporaries};
+use base::files::{UnlockOnDrop, is_in_place};
 use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{self, Data, Mapping, Node};
@@ -210,7 +210,7 @@ impl VarsStore {
             let file = UnlockOnDrop::from(options.open(&self.path).map_err(lock_error)?);
             file.lock().map_err(lock_error)?;
             // The previous holder of the lock may have replaced the file that this run waited for.
-            if is_same_file(&file, &self.path).map_err(lock_error)? {
+            if is_in_place(&file, &self.path).map_err(lock_error)? {
                 self.lock = Some(file);
                 self.is_made_for_lock = is_absent;
                 break;
@@ -303,15 +303,6 @@ pub(crate) fn default_store_path(manifest: &Path) -> PathBuf {
 pub(crate) fn command_line(command: &str, store: &Path, word: &str) -> String {
     let line = format!("monopile vars {command} {}", shell_word(&store.to_string_lossy()));
     if word.is_empty() { line } else { format!("{line} {}", shell_word(word)) }
-}
-
-fn is_same_file(file: &File, path: &Path) -> std::io::Result<bool> {
-    let metadata = file.metadata()?;
-    match std::fs::metadata(path) {
-        Ok(at_path) => Ok((metadata.dev(), metadata.ino()) == (at_path.dev(), at_path.ino())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Disks of a `local` VM: directories, which are mounted by binding them.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -28,7 +27,7 @@ pub(super) fn find(hint: &Value) -> Result<PathBuf> {
 /// Returns true if both paths lead to the same directory.
 pub(super) fn is_mounted_at(disk_directory: &Path, target: &Path) -> bool {
     match (fs::metadata(disk_directory), fs::metadata(target)) {
-        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (Ok(disk), Ok(target)) => base::files::is_same_file(&disk, &target),
         _ => false,
     }
 }

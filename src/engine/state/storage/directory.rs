@@ -12,7 +12,7 @@ use base::files::durable::{
     give_directory_to_owner_of, remove_durably, remove_temporaries, sync_parent, temporary_path,
     write_atomically_owned_like,
 };
-use base::files::input;
+use base::files::{input, is_same_file};
 use base::text::shell_word;
 use base::{Error, Result};
 
@@ -60,7 +60,6 @@ impl Directory {
     /// Fails if the state is hard-linked from elsewhere. A write replaces the file under one name only, and a
     /// run that uses the other name has another lock.
     fn check_links(&self) -> Result<()> {
-        let id = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
         let Ok(state) = fs::metadata(&self.state) else { return Ok(()) };
         if state.nlink() <= 1 {
             return Ok(());
@@ -68,8 +67,9 @@ impl Directory {
         let versions = self.list(VERSIONS).unwrap_or_default();
         let versions = versions.into_iter().map(|(name, _)| self.path(VERSIONS).join(name));
         let paths = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
-        let links =
-            paths.into_iter().chain(versions).filter(|path| id(path) == Some((state.dev(), state.ino())));
+        let is_link =
+            |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| is_same_file(&metadata, &state));
+        let links = paths.into_iter().chain(versions).filter(is_link);
         let other_link_count = state.nlink().saturating_sub(links.count() as u64);
         if other_link_count == 0 {
             return Ok(());
