@@ -5,6 +5,7 @@
 //! them are checked before they are used. Reading ends for any image, because each step uses up a part of
 //! the [`Budget`].
 
+pub mod boot_record;
 mod ext4;
 mod partitions;
 mod qcow2;
@@ -15,15 +16,13 @@ use std::path::Path;
 use crate::archive::{self, ArchiveError, UnpackLimits, UnpackOptions, UnpackedTree, read_error};
 use base::Result;
 use base::text::shell_word;
+use boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use ext4::Ext4;
 use qcow2::Qcow2;
 
 /// The number of bytes by which [`is_disk`] recognises a disk.
 pub const HEAD_BYTES: u64 = 2048;
 
-const SECTOR_BYTES: u64 = 512;
-/// The end of a boot record.
-const BOOT_SIGNATURE: [u8; 2] = [0x55, 0xaa];
 const OTHER_FORMATS: [(&[u8], &str); 4] =
     [(b"KDMV", "VMDK"), (b"# Disk DescriptorFile", "VMDK"), (b"conectix", "VHD"), (b"vhdxfile", "VHDX")];
 
@@ -75,7 +74,7 @@ pub fn is_disk(head: &[u8]) -> bool {
     let is_archive = head.starts_with(&[0x1f, 0x8b]) || head.get(257..262) == Some(b"ustar");
     let is_disk = head.starts_with(&qcow2::MAGIC)
         || other_format(head).is_some()
-        || head.get(510..512) == Some(&BOOT_SIGNATURE)
+        || head.get(SIGNATURE_OFFSET..SECTOR_BYTES) == Some(&SIGNATURE)
         || ext4::has_magic(head);
     is_disk && !is_archive
 }
@@ -110,7 +109,7 @@ fn unpack_root(
     let image_bytes = image.seek(SeekFrom::End(0)).map_err(ArchiveError::Read)?;
     image.seek(SeekFrom::Start(0)).map_err(ArchiveError::Read)?;
     let mut head = Vec::new();
-    image.by_ref().take(SECTOR_BYTES).read_to_end(&mut head).map_err(ArchiveError::Read)?;
+    image.by_ref().take(SECTOR_BYTES as u64).read_to_end(&mut head).map_err(ArchiveError::Read)?;
     if let Some(format) = other_format(&head) {
         return Err(unsupported_error(format!("the disk is in the format {format}"), file));
     }

@@ -143,7 +143,7 @@ fn check(root: &Path, out: &Path) {
 /// Puts file systems into the partitions of a disk with a boot record.
 fn with_boot_record(file_systems: &[&[u8]]) -> Vec<u8> {
     let mut disk = vec![0; MIB];
-    disk[510..512].copy_from_slice(&BOOT_SIGNATURE);
+    disk[510..512].copy_from_slice(&[0x55, 0xaa]);
     for (index, file_system) in file_systems.iter().enumerate() {
         let entry = 446 + 16 * index;
         disk[entry + 4] = 0x83;

@@ -4,7 +4,6 @@
 pub(crate) mod agent;
 pub(crate) mod args;
 pub(crate) mod attachment;
-pub(crate) mod boot_record;
 pub(crate) mod cid;
 pub(crate) mod cloud;
 pub(crate) mod cloud_call;

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::config::AcceleratorChoice;
 use super::programs::QemuSystem;
-use crate::cpi::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use crate::cpi::cloud::MACHINE_FILE;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::read_boot_id;
 use crate::cpi::programs::run;
+use artifact::disk_image::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 
 /// The timeout of the probe, which takes a second where KVM works.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);

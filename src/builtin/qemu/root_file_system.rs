@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use super::image::QemuImg;
 use super::programs::{self, image_error, run_error};
-use crate::cpi::boot_record::{
-    ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
-    TYPE_OFFSET,
-};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::programs::{ProgramOutput, run};
 use crate::cpi::stemcell_image::RootFileSystem;
+use artifact::disk_image::boot_record::{
+    ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
+    TYPE_OFFSET,
+};
 use base::files::input;
 
 /// The disk, until it is converted.

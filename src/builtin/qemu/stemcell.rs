@@ -10,12 +10,12 @@ use super::kernel::KernelFiles;
 use super::programs::ARCHITECTURE;
 use super::root_file_system::RootDisk;
 use super::rpc::QemuCall;
-use crate::cpi::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::Cloud;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::records;
 use crate::cpi::stemcell_image::{DiskImage, StemcellImage};
+use artifact::disk_image::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET};
 use base::JsonObject;
 
 /// The image, in the stemcell's directory.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use crate::agent::tools;
-use crate::cpi::boot_record::{
+use artifact::disk_image::boot_record::{
     ENTRIES_OFFSET, ENTRY_BYTES, LENGTH_OFFSET, SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSET, START_OFFSET,
     TYPE_OFFSET,
 };

@@ -2,18 +2,18 @@
 //! Offsets are in bytes.
 
 /// The size of a sector.
-pub(crate) const SECTOR_BYTES: usize = 512;
+pub const SECTOR_BYTES: usize = 512;
 /// The offset of the first partition's entry in the boot record.
-pub(crate) const ENTRIES_OFFSET: usize = 446;
+pub const ENTRIES_OFFSET: usize = 446;
 /// The size of an entry.
-pub(crate) const ENTRY_BYTES: usize = 16;
+pub const ENTRY_BYTES: usize = 16;
 /// The offset of the partition's type in its entry.
-pub(crate) const TYPE_OFFSET: usize = 4;
+pub const TYPE_OFFSET: usize = 4;
 /// The offset of the partition's first sector in its entry, a number of 32 bits.
-pub(crate) const START_OFFSET: usize = 8;
+pub const START_OFFSET: usize = 8;
 /// The offset of the partition's number of sectors in its entry, a number of 32 bits.
-pub(crate) const LENGTH_OFFSET: usize = 12;
+pub const LENGTH_OFFSET: usize = 12;
 /// The offset of the signature in the boot record.
-pub(crate) const SIGNATURE_OFFSET: usize = SECTOR_BYTES - SIGNATURE.len();
+pub const SIGNATURE_OFFSET: usize = SECTOR_BYTES - SIGNATURE.len();
 /// The signature, without which no BIOS boots from the disk.
-pub(crate) const SIGNATURE: [u8; 2] = [0x55, 0xaa];
+pub const SIGNATURE: [u8; 2] = [0x55, 0xaa];
