@@ -24,7 +24,7 @@ use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
 use base::error::{did_you_mean, nearest};
 use base::events::Reporter;
-use base::redact::Redactor;
+use base::redact::{NameClass, Redactor};
 use base::secret::Secret;
 use base::text::{comma_list, shell_word};
 use base::{Error, Result};
@@ -685,10 +685,8 @@ fn hint_for_misspelt_variables(root: &Node) -> Option<String> {
     Some(format!("write `{VARIABLES_KEY}` in place of the key '{name}' ({})", key.position.describe()))
 }
 
-/// Parts of the names of variables whose values do not belong on the command line: certificates, keys and
-/// other secrets.
-const SECRET_NAME_PARTS: [&str; 9] =
-    ["password", "secret", "token", "credential", "key", "cert", "ssl", "tls", "_ca"];
+/// Parts of the names of certificates, whose values do not belong on the command line, as those of secrets.
+const CERTIFICATE_NAME_PARTS: [&str; 4] = ["cert", "ssl", "tls", "_ca"];
 
 /// Returns the hints that say how to give values to these variables.
 fn give_values_hints(names: &[&str], definitions: &Definitions) -> Vec<String> {
@@ -700,9 +698,12 @@ fn give_values_hints(names: &[&str], definitions: &Definitions) -> Vec<String> {
                 .to_owned(),
         ];
     }
-    let is_secret = |name: &&str| SECRET_NAME_PARTS.iter().any(|part| name.to_lowercase().contains(part));
+    let may_be_generated = |name: &&str| {
+        NameClass::of(name) > NameClass::Plain
+            || CERTIFICATE_NAME_PARTS.iter().any(|part| name.to_lowercase().contains(part))
+    };
     let mut hints = Vec::new();
-    if names.iter().any(is_secret) {
+    if names.iter().any(may_be_generated) {
         hints.push(format!(
             "if an earlier deploy generated {pronoun}, pass its vars store: `monopile SAME-COMMAND \
              --vars-store FILE`"

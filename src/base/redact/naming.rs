@@ -14,6 +14,13 @@ pub enum NameClass {
     Declared,
 }
 
+impl NameClass {
+    /// Returns the class of a name that is not declared secret.
+    pub fn of(name: &str) -> Self {
+        classify(&normalize(name))
+    }
+}
+
 /// Parts of the names of secrets.
 const SECRET_PARTS: [&str; 6] = ["password", "passwd", "passphrase", "secret", "token", "credential"];
 /// Parts of the names of keys and of equally secret values.
@@ -94,7 +101,6 @@ mod tests {
 
     #[test]
     fn tells_secret_names_from_names_about_secrets() {
-        let class_of = |name: &str| classify(&normalize(name));
         for name in [
             "password",
             "admin_password",
@@ -106,12 +112,12 @@ mod tests {
             "secret_access_key",
             "session_token",
         ] {
-            assert_eq!(class_of(name), NameClass::Secret, "{name}");
+            assert_eq!(NameClass::of(name), NameClass::Secret, "{name}");
         }
         for name in
             ["key", "keys", "private_key", "apiKey", "APIKEY", "access_key_id", "tls.key", "Private-Key"]
         {
-            assert_eq!(class_of(name), NameClass::Key, "{name}");
+            assert_eq!(NameClass::of(name), NameClass::Key, "{name}");
         }
         for name in [
             "default_key_name",
@@ -129,7 +135,7 @@ mod tests {
             "ssh_host_key",
             "",
         ] {
-            assert_eq!(class_of(name), NameClass::Plain, "{name}");
+            assert_eq!(NameClass::of(name), NameClass::Plain, "{name}");
         }
         assert!(
             NameClass::Plain < NameClass::Key

@@ -1,5 +1,6 @@
 //! Suggestions for errors: names that exist near a missing one.
 
+use base::redact::NameClass;
 use yaml::{Data, Node};
 
 /// The maximum number of names in an error.
@@ -40,8 +41,7 @@ pub(super) fn nearest_entry<'a>(
     mistyped_name: &str,
     values: impl Iterator<Item = &'a str>,
 ) -> String {
-    let lower = key.to_lowercase();
-    if ["password", "secret", "token", "private", "credential"].iter().any(|word| lower.contains(word)) {
+    if NameClass::of(key) > NameClass::Plain {
         return "the existing values are not shown, because they may be secret".into();
     }
     let mut values = values.peekable();
