@@ -63,22 +63,22 @@ pub struct VarsCheckResult {
 
 /// Lists the variables of the store by name.
 pub fn list(store: &VarsStore) -> Vec<VariableRow> {
-    let mut rows: Vec<VariableRow> = store
+    let values = infer_kinds(store);
+    let mut rows: Vec<VariableRow> = values
         .iter()
-        .map(|(name, value)| {
-            let kind = ValueKind::infer(value);
+        .map(|(name, value, kind)| {
             let certificate = kind.certificate();
-            let rotation = match &kind {
+            let rotation = match kind {
                 ValueKind::Certificate(certificates) => RotationProgress::of(store, name, certificates),
                 _ => None,
             };
             VariableRow {
-                name: name.to_owned(),
+                name: (*name).to_owned(),
                 kind: kind.name(),
                 expires: certificate.map(|certificate| day(certificate.not_after)),
-                signed_by: certificate.and_then(|certificate| signer(store, certificate)),
+                signed_by: certificate.and_then(|certificate| find_signer(&values, certificate)),
                 rotation,
-                detail: match &kind {
+                detail: match kind {
                     ValueKind::Ssh => public_text(value, "public_key_fingerprint"),
                     _ => certificate.map(describe).unwrap_or_default(),
                 },
@@ -89,14 +89,16 @@ pub fn list(store: &VarsStore) -> Vec<VariableRow> {
     rows
 }
 
+/// Returns all variables of the store with their values and kinds.
+fn infer_kinds(store: &VarsStore) -> Vec<(&str, &Node, ValueKind)> {
+    store.iter().map(|(name, value)| (name, value, ValueKind::infer(value))).collect()
+}
+
 /// Returns the variable whose certificate signed this one.
-pub fn signer(store: &VarsStore, certificate: &Certificate) -> Option<String> {
-    store
-        .iter()
-        .find(|(_, value)| {
-            ValueKind::infer(value).certificate().is_some_and(|authority| certificate.is_signed_by(authority))
-        })
-        .map(|(name, _)| name.to_owned())
+fn find_signer(values: &[(&str, &Node, ValueKind)], certificate: &Certificate) -> Option<String> {
+    let is_signer =
+        |kind: &ValueKind| kind.certificate().is_some_and(|authority| certificate.is_signed_by(authority));
+    values.iter().find(|(.., kind)| is_signer(kind)).map(|(name, ..)| (*name).to_owned())
 }
 
 fn public_text(value: &Node, key: &str) -> String {
@@ -248,7 +250,7 @@ pub fn authority_of(store: &VarsStore, name: &str, certificate: &Certificate) ->
     if certificate.is_self_signed() {
         return Ok(None);
     }
-    let signer = signer(store, certificate).ok_or_else(|| {
+    let signer = find_signer(&infer_kinds(store), certificate).ok_or_else(|| {
         Error::invalid(format!("the CA that signed '{name}' is not in the vars store"))
             .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
     })?;
