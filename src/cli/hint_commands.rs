@@ -91,8 +91,9 @@ impl EnvironmentArgs {
     }
 
     /// Keeps the whole command line, which begins with the program's name, for hints that repeat it.
-    pub(super) fn with_command_line(mut self, args: &[OsString]) -> Self {
-        self.command_line = shown_words(args);
+    /// `command` is the grammar of the command in it.
+    pub(super) fn with_command_line(mut self, args: &[OsString], command: &Command) -> Self {
+        self.command_line = shown_words(args, command);
         self
     }
 
@@ -240,20 +241,21 @@ impl EnvironmentArgs {
     }
 }
 
-/// Returns the words after the program's name as hints show them, without secrets.
-pub(super) fn shown_words(args: &[OsString]) -> Vec<String> {
+/// Returns the words after the program's name as hints show them, without secrets. `command` is the grammar
+/// of the command among them.
+pub(super) fn shown_words(args: &[OsString], command: &Command) -> Vec<String> {
     let mut words: Vec<String> = args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     for index in 1..words.len() {
         let word = words[index].clone();
         let option = words[index - 1].as_str();
         words[index] = match word.split_once('=') {
-            _ if option == "--var" || end_of_short_var(option) == Some(option.len()) => {
+            _ if option == "--var" || end_of_short_var(option, command) == Some(option.len()) => {
                 without_secrets("vars", word)
             }
             _ if option == "--vars-exec" => PLACEHOLDER.to_owned(),
             Some(("--vars-exec", _)) => format!("--vars-exec={PLACEHOLDER}"),
             Some(("--var", value)) => format!("--var={}", without_secrets("vars", value.to_owned())),
-            _ => match end_of_short_var(&word).filter(|end| *end < word.len()) {
+            _ => match end_of_short_var(&word, command).filter(|end| *end < word.len()) {
                 Some(end) => word[..end].to_owned() + &without_secrets("vars", word[end..].to_owned()),
                 None => word,
             },
@@ -263,12 +265,15 @@ pub(super) fn shown_words(args: &[OsString]) -> Vec<String> {
 }
 
 /// Returns the end of the short form of `--var` in a word of short options, such as `-v` and `-nv`.
-fn end_of_short_var(word: &str) -> Option<usize> {
-    /// The short options that take the rest of the word as their value.
-    const WITH_VALUE: [char; 5] = ['c', 'i', 'l', 'm', 'o'];
+fn end_of_short_var(word: &str, command: &Command) -> Option<usize> {
+    // Such an option takes the rest of the word as its value.
+    let takes_value = |letter: char| {
+        let mut options = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+        options.any(|option| option.get_short() == Some(letter))
+    };
     let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
     let (before, _) = letters.split_once('v')?;
-    (!before.contains(WITH_VALUE)).then_some("-v".len() + before.len())
+    (!before.contains(takes_value)).then_some("-v".len() + before.len())
 }
 
 /// Leaves out what may be secret before the redactor knows it: values of variables that are no numbers,
@@ -378,7 +383,9 @@ mod tests {
             assert_eq!(environment_args.complete(text), expected);
         }
         let args = ["monopile", "-n", "create-env", "my m.yml", "-v", "pin=123456789", "--vars-store=a.yml"];
-        let same_command = environment_args.with_command_line(&args.map(OsString::from));
+        let grammar = grammar::for_all_commands();
+        let command = grammar.find_subcommand("create-env").unwrap();
+        let same_command = environment_args.with_command_line(&args.map(OsString::from), command);
         for (text, expected) in [
             (
                 "`monopile SAME-COMMAND --yes` now",
@@ -398,7 +405,7 @@ mod tests {
             (&["-v", "port=8580", "-o", "v=1.yml", "-ov=1.yml"], "-v port=8580 -o v=1.yml -ov=1.yml"),
         ] {
             let args = ["monopile", "plan"].iter().chain(words).map(OsString::from);
-            let same_command = same_command.clone().with_command_line(&Vec::from_iter(args));
+            let same_command = same_command.clone().with_command_line(&Vec::from_iter(args), command);
             assert_eq!(
                 same_command.complete("`monopile SAME-COMMAND`"),
                 format!("`monopile plan {expected}`")

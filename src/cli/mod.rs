@@ -659,7 +659,7 @@ fn run() -> ExitCode {
         return finish::print_clap_error(&error, &name, false);
     }
     let misread_error = suggestions::misread_manifest_error(&args, environment_args.manifest(), command);
-    let environment_args = environment_args.with_command_line(&args);
+    let environment_args = environment_args.with_command_line(&args, command);
     let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_args);
     let result = misread_error.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);

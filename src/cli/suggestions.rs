@@ -193,7 +193,7 @@ impl RefusedCommandLine<'_> {
 
     /// Returns the words after the program's name as hints show them, without secrets.
     fn words(&self) -> Vec<String> {
-        shown_words(self.args)
+        shown_words(self.args, self.command)
     }
 
     /// Returns the index of this word among [`Self::words`].
@@ -412,8 +412,8 @@ fn missing_value_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Ve
             format!("the values are {}", and_list(values)),
         ],
         _ => {
-            let value_name = argument.split_once(['<']).map_or("VALUE", |(_, name)| name);
-            let value_name = value_name.split(['>', '|']).next().unwrap_or("VALUE");
+            let option_and_value = placeholder(argument);
+            let value_name = option_and_value.rsplit_once(' ').map_or("VALUE", |(_, name)| name);
             // An empty word is the value that is refused.
             let index_of_value =
                 index + usize::from(line.words().get(index + 1).is_some_and(String::is_empty));
