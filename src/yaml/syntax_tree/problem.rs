@@ -88,6 +88,25 @@ fn scan_brackets(line: &str, number: u32, open_brackets: &mut Vec<(LineColumn, c
     }
 }
 
+/// Returns the line of the quote that is closed before the text at an error, if that is an earlier line.
+fn line_of_opening_quote(text: &str, error: &ScanError) -> Option<usize> {
+    let before = text.get(..error.marker().byte_offset()?)?.trim_end();
+    let quote = before.chars().next_back().filter(|last| matches!(last, '\'' | '"'))?;
+    let mut content = before.strip_suffix(quote)?;
+    loop {
+        content = &content[..content.rfind(quote)?];
+        let backslashes = content.len() - content.trim_end_matches('\\').len();
+        match quote {
+            // In single quotes, two quotes stand for one.
+            '\'' if content.ends_with(quote) => content = &content[..content.len() - 1],
+            '"' if backslashes % 2 == 1 => {}
+            _ => break,
+        }
+    }
+    let line = content.lines().count().max(1) + usize::from(content.ends_with('\n'));
+    (line < before.lines().count()).then_some(line)
+}
+
 /// Returns the name of the alias at an error.
 fn alias<'t>(text: &'t str, error: &ScanError) -> Option<&'t str> {
     let rest = text.get(error.marker().byte_offset()?..)?.strip_prefix('*')?;
@@ -117,21 +136,21 @@ fn indentation_problem(text: &str, error: &ScanError) -> Cow<'static, str> {
 }
 
 /// Describes an error, with a hint if one helps.
-pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Option<&'static str>) {
+pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Option<Cow<'static, str>>) {
     let (problem, hint) = match error.kind() {
         NodeKind::UnknownAnchor => {
             let problem = match alias(text, error) {
                 Some(name) => format!("there is no anchor '&{name}' for the alias '*{name}'").into(),
                 None => "this alias names an anchor that does not exist".into(),
             };
-            return (problem, Some("put a value that begins with '*' in quotes"));
+            return (problem, Some("put a value that begins with '*' in quotes".into()));
         }
         NodeKind::UnexpectedCharacter { character } => {
             let problem = match character {
                 '@' | '`' | '%' => format!("a value cannot begin with '{character}'"),
                 other => format!("the character '{}' cannot be here", other.escape_default()),
             };
-            return (problem.into(), Some(QUOTE_HINT));
+            return (problem.into(), Some(QUOTE_HINT.into()));
         }
         NodeKind::MappingValueNotAllowed if follows_key(text, error) => {
             ("a value without quotes cannot contain ': '", QUOTE_HINT)
@@ -142,7 +161,7 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
         NodeKind::ExpectedBlockMappingKey
         | NodeKind::InvalidIndentation
         | NodeKind::ExpectedBlockSequenceEntry => {
-            return (indentation_problem(text, error), Some(INDENT_HINT));
+            return (indentation_problem(text, error), Some(INDENT_HINT.into()));
         }
         NodeKind::SimpleKeyExpected | NodeKind::InvalidSimpleKey => (
             "this line is neither 'key: value' nor part of the value before it",
@@ -156,10 +175,18 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             "there is a tab in a value without quotes, or in its indentation",
             "indent with spaces, or put the value in quotes",
         ),
-        NodeKind::InvalidTrailingSingleQuotedScalar | NodeKind::InvalidTrailingDoubleQuotedScalar => (
-            "there is text after the closing quote",
-            "put the whole value in quotes; in single quotes, write a quote twice",
-        ),
+        NodeKind::InvalidTrailingSingleQuotedScalar | NodeKind::InvalidTrailingDoubleQuotedScalar => {
+            if let Some(line) = line_of_opening_quote(text, error) {
+                return (
+                    format!("there is text after the quote that closes the one of line {line}").into(),
+                    Some(format!("if the value ends in line {line}, close its quote there").into()),
+                );
+            }
+            (
+                "there is text after the closing quote",
+                "put the whole value in quotes; in single quotes, write a quote twice",
+            )
+        }
         NodeKind::UnclosedQuotedScalar => {
             ("the quote that begins here is not closed", "add the closing quote")
         }
@@ -185,11 +212,11 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             ("a ',' or ']' is missing", "close the list that '[' begins")
         }
         NodeKind::UnclosedFlowCollection { open } => {
-            return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET_HINT));
+            return (format!("the bracket '{open}' is not closed").into(), Some(CLOSE_BRACKET_HINT.into()));
         }
         NodeKind::MismatchedFlowCollectionEnd { open, close } => {
             let problem = format!("the bracket '{open}' is closed by '{close}'");
-            return (problem.into(), Some("close the brackets in the reverse order of their opening"));
+            return (problem.into(), Some("close the brackets in the reverse order of their opening".into()));
         }
         NodeKind::MisplacedFlowCollectionEnd => {
             ("there is a closing bracket without an opening one", QUOTE_HINT)
@@ -199,5 +226,5 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
         }
         other => return (other.to_string().into(), None),
     };
-    (problem.into(), Some(hint))
+    (problem.into(), Some(hint.into()))
 }

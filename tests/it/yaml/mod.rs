@@ -93,6 +93,11 @@ fn errors_name_position_and_problem() {
         ("a: 1\n  b: 2\n", "test.yml:2:4: this key is indented as if it were part of the value before it"),
         ("a:\n  b: 1\n c: 2\n", "test.yml:3:2: this line is indented by 1 space, but no line before it is"),
         ("a: \"x\" y\n", "test.yml:1:8: there is text after the closing quote"),
+        ("a: \"x\nb: \"y\"\n", "test.yml:2:5: there is text after the quote that closes the one of line 1"),
+        (
+            "a: 'x\n\nb: ''\nc: 'y'\n",
+            "test.yml:4:5: there is text after the quote that closes the one of line 1",
+        ),
         ("a: &b [*b]\n", "test.yml:1:8: this alias is inside the value that it refers to"),
         ("? [a]\n: b\n", "test.yml:1:3: a list cannot be a key"),
         ("{a: b}: c\n", "test.yml:1:1: a mapping cannot be a key"),
