@@ -47,10 +47,12 @@ pub fn repack_stemcell(
     let source_name = source.describe("stemcell");
     refuse_directory(source, &source_name, |directory| match source.path.join(stemcell::IMAGE).is_dir() {
         true => format!(
-            "pack it: `tar -czf image -C {directory}/image . && tar -czf packed.tgz image -C {directory} \
-             stemcell.MF`"
+            "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
+             packed.tgz image -C {directory} stemcell.MF`"
         ),
-        false => format!("pack it: `tar -czf packed.tgz -C {directory} .`"),
+        false => {
+            format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
+        }
     })?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
         && old == new

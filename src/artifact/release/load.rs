@@ -20,6 +20,9 @@ use base::text::shell_word;
 use base::{Error, Result};
 
 const MANIFEST: &str = "release.MF";
+/// The hint for an archive that is no release.
+const RELEASE_HINT: &str = "name a release tarball, which has release.MF at its top, as `bosh create-release \
+                            --tarball` makes it";
 
 /// Returns the name and version of the tarball `source`. Reads it only up to its manifest.
 pub(crate) fn read_name_and_version(source: &Source) -> Result<(String, String)> {
@@ -76,12 +79,10 @@ fn no_release_error(source: &Source, is_stemcell: bool) -> Error {
     if is_stemcell {
         let path = shell_word(&source.path.to_string_lossy()).into_owned();
         return Error::invalid(format!("{source_name} is a stemcell"))
+            .with_hint(RELEASE_HINT)
             .with_hint(format!("to inspect it: `monopile inspect-local-stemcell {path}`"));
     }
-    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(
-        "name a release tarball, which has release.MF at its top, as `bosh create-release --tarball` \
-         makes it",
-    )
+    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(RELEASE_HINT)
 }
 
 /// Loads an unpacked release, from a tarball or built from source.

@@ -154,7 +154,11 @@ fn read_release_name(directory: &Path, source_name: &str) -> Result<String> {
     let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Error::invalid(format!("{source_name} is a directory without config/final.yml"))
+            let problem = match directory.join("stemcell.MF").is_file() {
+                true => "a stemcell",
+                false => "a directory without config/final.yml",
+            };
+            return Err(Error::invalid(format!("{source_name} is {problem}"))
                 .with_hint("name a release tarball, or a release directory with config/final.yml"));
         }
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),

@@ -23,6 +23,8 @@ use base::{Error, Result};
 
 pub(super) const MANIFEST: &str = "stemcell.MF";
 pub(super) const IMAGE: &str = "image";
+/// The file that shows that an archive is a release.
+const RELEASE_MANIFEST: &str = "release.MF";
 /// The hint for an archive that is no stemcell.
 const STEMCELL_HINT: &str = "name a stemcell tarball, which has stemcell.MF and image at its top";
 
@@ -88,7 +90,14 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
         fs::File::open(&source.path).map_err(|error| input::read_error("stemcell", &source.path, error))?;
     let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.into_error(&source_name))?
-        .ok_or_else(|| no_manifest_error(&source_name))?;
+        .ok_or_else(|| {
+            let archive = fs::File::open(&source.path).ok();
+            let is_release = archive.is_some_and(|archive| {
+                archive::read_member(archive, Path::new(RELEASE_MANIFEST), MAX_DOCUMENT_BYTES)
+                    .is_ok_and(|member| member.is_some())
+            });
+            no_manifest_error(&source_name, is_release)
+        })?;
     documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
@@ -233,7 +242,11 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
             file.take(MAX_DOCUMENT_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(no_manifest_error(source_name));
+            let has_file = |name: &str| path.with_file_name(name).is_file();
+            return Err(no_manifest_error(
+                source_name,
+                has_file(RELEASE_MANIFEST) || has_file("config/final.yml"),
+            ));
         }
         Err(error) => return Err(input::read_error("stemcell manifest", path, error)),
     }
@@ -245,12 +258,13 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
     documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
 }
 
-fn no_manifest_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(STEMCELL_HINT)
+fn no_manifest_error(source_name: &str, is_release: bool) -> Error {
+    let problem = if is_release { "is a release".to_owned() } else { format!("has no {MANIFEST}") };
+    Error::invalid(format!("{source_name} {problem}")).with_hint(STEMCELL_HINT)
 }
 
 pub(super) fn no_image_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} has no '{IMAGE}'")).with_hint(STEMCELL_HINT)
+    Error::invalid(format!("{source_name} has no {IMAGE}")).with_hint(STEMCELL_HINT)
 }
 
 fn parse_api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {

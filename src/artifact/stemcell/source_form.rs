@@ -58,7 +58,7 @@ fn hash_content(directory: &Path, source_name: &str) -> Result<Digest> {
     } else if image.is_file() {
         files.insert(IMAGE.into(), file(image));
     } else {
-        return Err(Error::invalid(format!("{source_name} has no '{IMAGE}'"))
+        return Err(Error::invalid(format!("{source_name} has no {IMAGE}"))
             .with_hint("add the image beside stemcell.MF, as a file or as a directory to be packed"));
     }
     Digest::parse(&format!("sha256:{}", compute_fingerprint(&files, &[])?), source_name)

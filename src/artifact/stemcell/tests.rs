@@ -117,7 +117,7 @@ fn light_stemcell_may_state_the_digest_of_the_full_image() {
 fn errors_name_the_key_or_file() {
     let cases = [
         (StemcellTarball { has_manifest: false, ..Default::default() }, "has no stemcell.MF"),
-        (StemcellTarball { image: None, ..Default::default() }, "has no 'image'"),
+        (StemcellTarball { image: None, ..Default::default() }, "has no image"),
         (
             StemcellTarball { api_version: Some("two".into()), ..Default::default() },
             "api_version in stemcell.MF",
