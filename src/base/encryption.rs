@@ -23,6 +23,10 @@ const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-enc
 const IDENTITY_HINT: &str = "name the private key of one of the recipients: `monopile SAME-COMMAND \
                              --identity FILE`, or MONOPILE_IDENTITY";
 
+/// The hint for a recipient that is not valid.
+const RECIPIENT_HINT: &str =
+    "name a public key (age1…); to print that of a private key: `age-keygen -y FILE`";
+
 /// The recipients for whom documents are encrypted, and the identities that decrypt them. Both lists may be
 /// empty.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -228,13 +232,10 @@ pub fn check_recipient(recipient: &str) -> Result<()> {
     if is_private_key(recipient) {
         return Err(Error::usage("it is a private key, not an age recipient")
             .with_hint("replace the private key if others could have read it: `age-keygen -o FILE`")
-            .with_hint("name the public key, which begins with age1; this prints it: `age-keygen -y FILE`"));
+            .with_hint(RECIPIENT_HINT));
     }
-    parse_recipient(recipient).map_err(|_| {
-        Error::usage("it is not an age recipient").with_hint(
-            "name a public key, which begins with age1; this prints that of a key: `age-keygen -y FILE`",
-        )
-    })?;
+    parse_recipient(recipient)
+        .map_err(|_| Error::usage("it is not an age recipient").with_hint(RECIPIENT_HINT))?;
     Ok(())
 }
 

@@ -100,6 +100,13 @@ impl Error {
         Self::new(ErrorKind::InvalidInput, message)
     }
 
+    /// Creates an [`ErrorKind::InvalidInput`] error. A suggestion of [`did_you_mean`] at the end of the
+    /// message becomes a hint.
+    pub fn from_problem(problem: &str) -> Self {
+        let (message, suggestion) = split_suggestion(problem);
+        Self::invalid(message).with_hints(suggestion)
+    }
+
     /// Creates an error from an I/O error. `action` is a gerund: "reading '/x/y'".
     ///
     /// The kind is [`ErrorKind::Failure`] (exit code 1), or that of an error of this type inside the I/O
@@ -488,6 +495,14 @@ pub fn did_you_mean<'a>(name: &str, known_names: impl IntoIterator<Item = &'a st
         .map_or_else(String::new, |suggestion| format!("; {}", did_you_mean_question(suggestion)))
 }
 
+/// Splits the suggestion of [`did_you_mean`] from the text that ends with it.
+pub fn split_suggestion(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once("; ") {
+        Some((problem, suggestion)) if suggestion.starts_with("did you mean ") => (problem, Some(suggestion)),
+        _ => (text, None),
+    }
+}
+
 /// Returns `did you mean 'x'?`.
 pub fn did_you_mean_question(suggestion: &str) -> String {
     format!("did you mean '{suggestion}'?")
@@ -600,6 +615,15 @@ mod tests {
         assert!(!hints_of_missing.contains("chown"), "{hints_of_missing}");
         assert!(hints_of_missing.ends_with(", or choose another path with --to FILE"), "{hints_of_missing}");
         assert_eq!(hints_for(&directory.path().join("missing"), "").matches(", or ").count(), 0);
+    }
+
+    #[test]
+    fn suggestion_becomes_a_hint() {
+        let suggestion = did_you_mean("regoin", ["region"]);
+        let error = Error::from_problem(&format!("no key 'regoin'; none{suggestion}"));
+        assert_eq!(error.to_string(), "no key 'regoin'; none");
+        assert_eq!(error.hints(), ["did you mean 'region'?"]);
+        assert!(Error::from_problem("no key; none").hints().is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Loads a manifest, ops files and variables into one tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -12,7 +12,7 @@ use super::node_kind::kind_with_article;
 use super::ops::{self, ItemLookup, Ops, PathError};
 use super::reader::ProblemList;
 use super::secrets::KnownInputs;
-use super::shape::refuse_other_files;
+use super::shape::{MANIFEST_SECTIONS, has_manifest_section, refuse_other_files};
 use super::variables::Declarations;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
@@ -398,19 +398,19 @@ impl PartialInputs {
         resolver.remove_satisfied_definitions(&mut self.root)?;
         resolver.interpolate(&mut self.root)?;
         if let Some(path) = &inputs.cpi_config {
-            resolver.interpolate(self.cpi_config.insert(read_config(path, CPI_CONFIG)?))?;
+            let config = read_config(path, CPI_CONFIG)?;
+            refuse_manifest(&config, path, "--cpi-config", CPI_CONFIG)?;
+            resolver.interpolate(self.cpi_config.insert(config))?;
         }
         if let Some(path) = &inputs.cloud_config {
             let config = read_config(path, CLOUD_CONFIG)?;
             // Other environments may use the parts that this one does not.
             resolver.mark_used(&config);
-            if config.get("instance_groups").is_some() || config.get("cloud_provider").is_some() {
-                return Err(Error::invalid(format!(
-                    "'{}' (--cloud-config) is a manifest, not a cloud config",
-                    path.display()
-                ))
-                .with_hint("save the cloud config of the director: `bosh cloud-config > cloud-config.yml`"));
-            }
+            refuse_manifest(&config, path, "--cloud-config", CLOUD_CONFIG).map_err(|error| {
+                error.with_hint(
+                    "save the cloud config of the director: `bosh cloud-config > cloud-config.yml`",
+                )
+            })?;
             let (config, notes) = CloudConfig::reduce(config, &self.root);
             self.notes.extend(notes);
             resolver.interpolate(&mut self.cloud_config.insert(config).node)?;
@@ -431,6 +431,7 @@ impl PartialInputs {
         let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings = unused_warnings(inputs, &resolver);
+            self.warnings.extend(manifest_as_variables_warnings(inputs, &self.sources, &resolver));
             self.warnings.extend(prefix_warnings(inputs));
         }
         if options.requires_values {
@@ -509,6 +510,14 @@ impl PartialInputs {
         };
         secrets::register_secrets(&known_inputs, redactor)
     }
+}
+
+/// Fails if the document of an option is a manifest.
+fn refuse_manifest(document: &Node, path: &Path, option: &str, kind: &str) -> Result<()> {
+    if !has_manifest_section(document) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("'{}' ({option}) is a manifest, not a {kind}", path.display())))
 }
 
 /// Exempts paths that the operator named from redaction.
@@ -836,6 +845,22 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
             let place = position.describe();
             format!("{place}: '{text}' is not closed, so it is no variable: write '{text}))'")
         })
+        .collect()
+}
+
+/// Returns a warning for each `--vars-file` that is a manifest.
+fn manifest_as_variables_warnings(
+    inputs: &Inputs,
+    sources: &Sources,
+    resolver: &Resolver<'_>,
+) -> Vec<String> {
+    let sections = MANIFEST_SECTIONS.iter().filter(|section| !resolver.is_used(section));
+    let positions = sections.filter_map(|section| Some(&sources.get(section)?.position));
+    let paths: BTreeSet<&PathBuf> = positions.filter_map(|position| position.source.as_deref()).collect();
+    let is_vars_file = |path: &&PathBuf| inputs.vars_files.contains(path);
+    let vars_files = paths.into_iter().filter(is_vars_file);
+    vars_files
+        .map(|path| format!("'{}' (--vars-file) is a manifest, not a file with variables", path.display()))
         .collect()
 }
 

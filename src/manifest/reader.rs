@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::node_kind::kind_with_article;
 use crate::variables::VariableOrigin;
 use base::Error;
+use base::error::split_suggestion;
 use yaml::{Data, Node, Position};
 
 /// The maximum length of a value in a problem.
@@ -38,7 +39,7 @@ impl ProblemList {
             [(_, problem)] => problem.clone(),
             problems => format!("{source_name} is not valid: {} problems", problems.len()),
         };
-        Error::invalid(title).with_source(self)
+        Error::from_problem(&title).with_source(self)
     }
 
     /// Adds to the error of a document the variables that the values with problems come from. `origin`
@@ -62,8 +63,13 @@ impl ProblemList {
 
 impl fmt::Display for ProblemList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let problems: Vec<&str> = self.problems.iter().map(|(_, problem)| problem.as_str()).collect();
-        f.write_str(&problems.join("\n"))
+        match self.problems.as_slice() {
+            [(_, problem)] => f.write_str(split_suggestion(problem).0),
+            problems => {
+                let problems: Vec<&str> = problems.iter().map(|(_, problem)| problem.as_str()).collect();
+                f.write_str(&problems.join("\n"))
+            }
+        }
     }
 }
 

@@ -81,9 +81,24 @@ pub fn why_no_manifest(path: &Path) -> Option<String> {
     }
 }
 
-/// Returns true for a file that is probably a manifest: a mapping with a section that only manifests have.
+/// Returns true for a mapping with a section that only manifests have.
+pub(crate) fn has_manifest_section(root: &Node) -> bool {
+    MANIFEST_SECTIONS.iter().any(|key| root.get(key).is_some())
+}
+
+/// Returns the option with which a mapping is passed that is neither a manifest nor an ops file: a vars store
+/// or a file with variables. Returns `None` for other documents.
+pub(crate) fn option_of_variables(root: &Node) -> Option<&'static str> {
+    let is_empty = root.as_map()?.is_empty();
+    match is_vars_store(root) {
+        true => Some("--vars-store"),
+        false => (!is_empty && !has_manifest_key(root)).then_some("-l"),
+    }
+}
+
+/// Returns true for a file that is probably a manifest.
 pub fn is_manifest(path: &Path) -> bool {
-    read_plain(path).is_some_and(|root| MANIFEST_SECTIONS.iter().any(|key| root.get(key).is_some()))
+    read_plain(path).is_some_and(|root| has_manifest_section(&root))
 }
 
 /// Returns the option with which a file is passed to a command that takes a manifest: an ops file, or a file

@@ -86,7 +86,7 @@ fn rejects_invalid_manifests() {
         (
             "type: manual",
             "type: manul",
-            &["must be 'manual', 'dynamic' or 'vip', not 'manul'; did you mean 'manual'?"],
+            &["must be 'manual', 'dynamic' or 'vip', not 'manul'", "did you mean 'manual'?"],
         ),
         ("cloud_properties: {}", "cloud_properties: {1: 2}", &["the key has the type integer"]),
         ("file://release", "file://nowhere", &["nowhere"]),
@@ -357,8 +357,8 @@ fn missing_cpis_are_reported() {
         ),
         ("cpi: {builtin: openstack}", &["no built-in CPI 'openstack'", "local, ironic"]),
         ("cpi: {path: ../hello}", &["cannot be run", "it is not a file"]),
-        ("cpi: {exec: ../hello}", &["cpi.yml:2:", "unknown key 'exec'; did you mean 'path'?"]),
-        ("cpi: {biultin: local}", &["cpi.yml:2:", "unknown key 'biultin'; did you mean 'builtin'?"]),
+        ("cpi: {exec: ../hello}", &["cpi.yml:2:", "unknown key 'exec'", "did you mean 'path'?"]),
+        ("cpi: {biultin: local}", &["cpi.yml:2:", "unknown key 'biultin'", "did you mean 'builtin'?"]),
         (template, &["no job of `cloud_provider` has the template `bin/cpi`", "hello"]),
         ("template: {name: helo, release: hello}", &["no job 'helo'", "did you mean 'hello'?"]),
     ] {
@@ -579,7 +579,7 @@ fn mistakes_are_named_where_they_are() {
         ("networks: [\n- name: d\n", "y.yml:1:11: the bracket '[' is not closed"),
         (
             "name: a\nvariables: [{name: a, type: pasword}]\n",
-            "there is no variable type 'pasword'; did you mean 'password'?",
+            "there is no variable type 'pasword'\n  hint: did you mean 'password'?\n",
         ),
     ] {
         world.write("y.yml", text);
@@ -592,10 +592,18 @@ fn mistakes_are_named_where_they_are() {
     let run = world.run(["state", "show", "x.yml"]).exits_with(3);
     assert!(run.stderr.starts_with("error: manifest 'x.yml' does not exist"), "{}", run.stderr);
     let run = world.run(["int", "m.yml", "-l", "absent.txt"]).exits_with(3);
-    assert!(run.stderr.contains("\n  hint: see what is there: `ls "), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("\n  hint: correct the path: the file is looked for in '/"),
+        "{}",
+        run.stderr
+    );
+    // `y.yml` is no manifest.
+    let run = world.run(["int", "zzz.yml"]).exits_with(3);
+    assert!(run.stderr.contains("\n  hint: ") && !run.stderr.contains("'y.yml'"), "{run:?}");
+    world.write("other.yml", "name: a\ninstance_groups: []\n");
     let run = world.run(["int", "zzz.yml"]).exits_with(3);
     assert!(
-        run.stderr.contains("\n  hint: correct the path: '") && run.stderr.contains("'y.yml'"),
+        run.stderr.contains("\n  hint: correct the path: '") && run.stderr.contains("has 'other.yml'"),
         "{run:?}"
     );
     let run = world.run(["int", "https://x/y.yml"]).exits_with(3);

@@ -117,7 +117,8 @@ fn errors_name_file_line_and_column() {
     assert!(run.stderr.contains("absent.yml"), "{}", run.stderr);
     world.write("directory/m.yml", "a: 1\n");
     let run = world.run(["int", "directory/n.yml"]).exits_with(3);
-    let suggestion = "error: manifest 'directory/n.yml' does not exist; did you mean 'directory/m.yml'?\n";
+    let suggestion = "error: manifest 'directory/n.yml' does not exist\n  hint: did you mean \
+                      'directory/m.yml'?\n";
     assert_eq!(run.stderr, suggestion);
     let run = world.run(["int", "directory"]).exits_with(3);
     assert!(run.stderr.contains("manifest 'directory' is a directory"), "{}", run.stderr);

@@ -326,14 +326,14 @@ fn empty_file_does_nothing() {
 #[test]
 fn errors_name_the_operation_and_suggest_the_nearest_key() {
     let cases: &[(&str, &str, &str)] = &[
-        ("replace", "/nam", "'/nam' does not exist; did you mean 'name'?"),
-        ("replace", "/map/ones", "'/map/ones' does not exist; did you mean 'one'?"),
+        ("replace", "/nam", "'/nam' does not exist; did you mean '/name'?"),
+        ("replace", "/map/ones", "'/map/ones' does not exist; did you mean '/map/one'?"),
         ("replace", "/map/zzz/x", "'/map/zzz' does not exist; there are 'one', 'two'"),
         ("replace", "/empty/x", "'/empty/x' does not exist; nothing is there"),
         (
             "replace",
             "/releases/name=bosch/version",
-            "'/releases/name=bosch' does not exist; did you mean 'name=bosh'?",
+            "'/releases/name=bosch' does not exist; did you mean '/releases/name=bosh'?",
         ),
         ("replace", "/releases/nam=bosh", "'/releases/nam=bosh' does not exist; no item has a 'nam'"),
         (
@@ -365,9 +365,29 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
             op("test", "/name", Some("bosh")),
             op(kind, path, (*kind == "replace").then_some("1"))
         );
-        let (chain, _) = error_of(&ops);
+        let (chain, hints) = error_of(&ops);
         assert_eq!(chain[0], format!("change.yml:6:9: operation 2 ({kind} {path}) failed"));
-        assert_eq!(chain[1..], [*expected]);
+        let (problem, suggestion) = base::error::split_suggestion(expected);
+        assert_eq!(chain[1..], [problem]);
+        assert_eq!(
+            hints.iter().find(|hint| hint.starts_with("did you mean")).map(String::as_str),
+            suggestion
+        );
+    }
+}
+
+#[test]
+fn other_files_in_place_of_an_ops_file_are_named() {
+    for (text, hint) in [
+        ("a: b\n", "it has variables: pass it with `-l change.yml`"),
+        (
+            "ca: {certificate: c, private_key: k}\n",
+            "it has variables: pass it with `--vars-store change.yml`",
+        ),
+        ("instance_groups: []\n", "it is a manifest: leave out `-o change.yml`"),
+        ("{}\n", "begin each operation with `- type: replace`, `- type: remove` or `- type: test`"),
+    ] {
+        assert_eq!(error_of(text).1, [hint]);
     }
 }
 
@@ -379,7 +399,7 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
         chain[0],
         "change.yml:1:39: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
     );
-    assert_eq!(hints, ["write '/nope?' if it need not exist"]);
+    assert_eq!(hints, ["did you mean '/none'?", "write '/nope?' if it need not exist"]);
 }
 
 #[test]
@@ -398,12 +418,10 @@ fn failed_test_does_not_show_the_values() {
 fn malformed_operations_are_rejected_before_any_runs() {
     let cases = [
         ("a: b\n", "change.yml:1:1: an ops file must be a list of operations, not a mapping"),
+        ("name: a\n", "change.yml:1:1: an ops file must be a list of operations, not a mapping"),
         ("- x\n", "change.yml:1:3: operation 1 is a string, not a mapping"),
         ("- {path: /a}\n", "change.yml:1:3: operation 1 has no type (replace, remove or test)"),
-        (
-            "- {type: replce, path: /a}\n",
-            "change.yml:1:3: operation 1 has an unknown type, 'replce'; did you mean 'replace'?",
-        ),
+        ("- {type: replce, path: /a}\n", "change.yml:1:3: operation 1 has an unknown type, 'replce'"),
         ("- {type: remove}\n", "change.yml:1:3: operation 1 (remove) has no `path`"),
         (
             "- {type: remove, pth: /a}\n",

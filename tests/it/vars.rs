@@ -423,7 +423,7 @@ fn slips_in_the_words_of_vars_are_explained() {
     let world = world_with_store();
     let missing = world.run(["vars", "list", "creds.yml"]).exits_with(3);
     assert!(
-        missing.stderr.contains("that of bosh.yml is bosh-vars.yml beside the state"),
+        missing.stderr.contains("the vars store of NAME.yml is NAME-vars.yml beside the state"),
         "{}",
         missing.stderr
     );
@@ -444,7 +444,7 @@ fn slips_in_the_words_of_vars_are_explained() {
         (
             &["get", "/short"],
             2,
-            "name it: `monopile vars get STORE …`\n  hint: or set `vars_store` in a file .monopile.yml",
+            "name it: `monopile vars get STORE /short`\n  hint: or set `vars_store` in a file .monopile.yml",
         ),
     ] {
         let run = world.run(["vars"].iter().chain(words)).exits_with(code);
@@ -531,7 +531,7 @@ fn ca_rotation_takes_two_steps() {
     let not_deployed = format!("the rotation of 'root' is not deployed yet; deploy it: {deploy}");
     let check_of_manifest =
         world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
-    let full_hint = not_deployed.replace("MANIFEST", "m.yml --var ip=10.0.0.6");
+    let full_hint = not_deployed.replace("MANIFEST", "m.yml -v ip=10.0.0.6");
     assert!(check_of_manifest.stderr.contains(&full_hint), "{}", check_of_manifest.stderr);
     let check = world.run(["vars", "check", "s.yml"]).success();
     let list = world.run(["vars", "list", "s.yml"]).success();

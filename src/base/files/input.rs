@@ -93,15 +93,14 @@ pub fn bare_missing_error(kind: &str, path: &Path, file_kind: FileKind) -> Error
 
 /// Returns the error for a missing file, with the name that was probably meant.
 fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
-    let suggestion =
-        similar_name.map(|name| format!("; {}", did_you_mean_question(&name))).unwrap_or_default();
-    Error::invalid(format!("{kind} '{}' does not exist{suggestion}", path.display()))
+    Error::invalid(format!("{kind} '{}' does not exist", path.display()))
+        .with_hints(similar_name.map(|name| did_you_mean_question(&name)))
 }
 
 /// Returns the error for a file that the operator named and that does not exist, with a hint about the files
 /// that do.
 pub fn missing_error(kind: &str, path: &Path) -> Error {
-    missing_error_among(kind, path, ANY_FILE)
+    missing_error_among(kind, path, FileKind { is_surely: |_| false, ..ANY_FILE })
 }
 
 /// Returns the error for a missing file like [`missing_error`]. Its hint names only files of this kind.
@@ -134,12 +133,14 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
         return error
             .with_hint(format!("name the manifest in the directory below: '{}'", found_path.display()));
     }
-    let names = if names.is_empty() { list_names_of_kind(path, file_kind.may_be) } else { names };
     match names.as_slice() {
-        [] if kind == MANIFEST => error
+        [] if kind == MANIFEST && list_names_of_kind(path, file_kind.may_be).is_empty() => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
-        [] => error.with_hint(format!("see what is there: `ls {}`", shell_word(&directory_name))),
+        [] if path.is_relative() => {
+            error.with_hint(format!("correct the path: the file is looked for in '{directory_name}'"))
+        }
+        [] => error,
         names => {
             let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
             error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(&names)))

@@ -101,6 +101,7 @@ pub(super) fn untrusted_error(file: &EnvFile, opened_file: &OpenedEnvFile) -> Er
     if let Some(manifest) = file.manifest().filter(|manifest| !manifest.exists()) {
         let missing_manifest = manifest::bare_missing_manifest_error(manifest);
         return Error::invalid(format!("{problem}, and its {missing_manifest}"))
+            .with_advice_of(&missing_manifest)
             .with_hint(format!("correct `manifest` in '{}', or create the manifest", file.path.display()));
     }
     Error::invalid(format!("{problem}\n{}", description(file)))

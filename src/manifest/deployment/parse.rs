@@ -166,7 +166,8 @@ pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Optio
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
         // The URL may have credentials, which cannot be told apart if it is not valid.
         let shown_url = if url.contains('@') { "URL".into() } else { shell_word(&url) };
-        problems.add_hint(format!("compute the `sha1`: `curl -L {shown_url} | sha1sum`"));
+        problems
+            .add_hint(format!("compute the `sha1`: `curl -fLo download {shown_url} && sha1sum download`"));
     }
     let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
     let origin =
@@ -617,6 +618,11 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         }
     }
 
+    /// Returns the message, the causes and the hints.
+    fn text_of(error: &Error) -> String {
+        [&[error.chain().join(": ")], error.hints()].concat().join("; ")
+    }
+
     #[test]
     fn problems_of_types_are_reported_with_position_and_suggestion() {
         for (original, replacement, problem) in [
@@ -717,7 +723,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         ] {
             assert!(V2.contains(original), "{original}");
             let error = match yaml::load(&V2.replacen(original, replacement, 1), Path::new("m.yml")) {
-                Ok(_) => parse(&V2.replacen(original, replacement, 1), None).unwrap_err().chain().join(": "),
+                Ok(_) => text_of(&parse(&V2.replacen(original, replacement, 1), None).unwrap_err()),
                 Err(error) => error.to_string(),
             };
             assert!(error.contains(problem), "{replacement}: {error}");
@@ -773,7 +779,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
                 "_by_cpi` must be a mapping, not a list",
             ),
         ] {
-            let error = parse(&text.replacen(original, replacement, 1), None).unwrap_err().chain().join(": ");
+            let error = text_of(&parse(&text.replacen(original, replacement, 1), None).unwrap_err());
             assert!(error.contains(problem), "{replacement}: {error}");
         }
         // Without a CPI config, the names below `cloud_properties_by_cpi` are not checked.

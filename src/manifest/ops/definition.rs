@@ -6,9 +6,10 @@ use std::path::Path as FilePath;
 use super::apply;
 use super::item_lookup::ItemLookup;
 use super::path::Path;
-use super::suggest;
 use super::walk::PathError;
 use crate::node_kind::kind_with_article;
+use crate::shape;
+use base::text::{and_list, shell_word};
 use base::{Error, Result};
 use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 
@@ -49,14 +50,21 @@ impl Ops {
             Data::Null => &[],
             Data::Seq(items) => items.as_slice(),
             _ => {
+                let path = source.to_string_lossy();
+                let path = shell_word(&path);
                 return Err(Error::invalid(format!(
                     "{}: an ops file must be a list of operations, not {}",
                     root.position.describe(),
                     kind_with_article(&root)
                 ))
-                .with_hint(
-                    "begin each operation with `- type: replace`, `- type: remove` or `- type: test`",
-                ));
+                .with_hint(match shape::option_of_variables(&root) {
+                    None if shape::has_manifest_section(&root) => {
+                        format!("it is a manifest: leave out `-o {path}`")
+                    }
+                    Some(option) => format!("it has variables: pass it with `{option} {path}`"),
+                    None => "begin each operation with `- type: replace`, `- type: remove` or `- type: test`"
+                        .to_owned(),
+                }));
             }
         };
         let lines = OnceCell::<Vec<&str>>::new();
@@ -127,8 +135,11 @@ impl Op {
         let kind = match kind.as_deref() {
             Some(kind) if known_types.contains(&kind) => kind,
             Some(kind) => {
-                let alternatives = suggest::nearest(kind, known_types.into_iter(), str::to_owned);
-                return Err(operation_error(format!("has an unknown type, '{kind}'; {alternatives}")));
+                return Err(operation_error(format!("has an unknown type, '{kind}'")).with_nearest(
+                    kind,
+                    known_types,
+                    || Some(format!("the types are {}", and_list(&known_types))),
+                ));
             }
             None => {
                 let suggestion = misspelling_note(map, "type");

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use super::item_lookup::{ItemLookup, LookupResult};
 use super::path::{Modifier, Path, Token};
-use super::suggest;
+use super::suggest::{self, Alternatives};
 use crate::node_kind::kind_with_article;
+use base::error::question;
 use yaml::{Data, Mapping, Node};
 
 /// The error of a path that cannot be followed.
@@ -16,8 +17,10 @@ pub struct PathError {
     pub kind: PathErrorKind,
     /// The number of tokens followed, including the failing one.
     pub depth: usize,
-    /// The problem, with the nearest name that exists.
+    /// The problem.
     pub message: String,
+    /// The question whether an existing path was meant.
+    pub suggestion: Option<String>,
     /// Advice for the operator.
     pub hint: Option<String>,
 }
@@ -39,12 +42,7 @@ pub enum PathErrorKind {
 
 impl From<PathError> for base::Error {
     fn from(error: PathError) -> Self {
-        let hint = error.hint.clone();
-        let base_error = base::Error::invalid(error.message);
-        match hint {
-            Some(hint) => base_error.with_hint(hint),
-            None => base_error,
-        }
+        base::Error::invalid(error.message).with_hints(error.suggestion).with_hints(error.hint)
     }
 }
 
@@ -95,7 +93,20 @@ impl<'a> PathStep<'a> {
     }
 
     pub(super) fn error(self, kind: PathErrorKind, message: String) -> PathError {
-        PathError { kind, depth: self.token_index + 1, message, hint: None }
+        PathError { kind, depth: self.token_index + 1, message, suggestion: None, hint: None }
+    }
+
+    /// Returns the error for a path that does not exist up to this token.
+    fn missing_error(self, kind: PathErrorKind, alternatives: Alternatives) -> PathError {
+        let path = self.path_so_far();
+        match alternatives {
+            Alternatives::Listed(text) => self.error(kind, format!("'{path}' does not exist; {text}")),
+            Alternatives::Nearest(name) => {
+                let suggestion = format!("{}/{name}", self.path.prefix(self.token_index));
+                let error = self.error(kind, format!("'{path}' does not exist"));
+                PathError { suggestion: Some(question(&suggestion)), ..error }
+            }
+        }
     }
 
     pub(super) fn unsupported_error(self, message: &str) -> PathError {
@@ -153,12 +164,8 @@ impl<'a> PathStep<'a> {
     /// Returns the error for a missing key.
     pub(super) fn missing_key_error(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
-        let message = format!(
-            "'{}' does not exist; {}",
-            self.path_so_far(),
-            suggest::nearest(key, keys, str::to_owned)
-        );
-        let mut error = self.error(PathErrorKind::MissingKey, message);
+        let alternatives = suggest::find_alternatives(key, keys, str::to_owned);
+        let mut error = self.missing_error(PathErrorKind::MissingKey, alternatives);
         error.hint = Some(format!("write '{}?' if it need not exist", self.path_so_far()));
         error
     }
@@ -229,12 +236,11 @@ impl<'a> PathStep<'a> {
             [] => {
                 let names = entries().filter_map(|(_, candidate)| candidate.as_str());
                 let alternatives = if entries().next().is_none() {
-                    format!("no item has a '{key}'")
+                    Alternatives::Listed(format!("no item has a '{key}'"))
                 } else {
-                    suggest::nearest_entry(key, value, names)
+                    suggest::find_entry_alternatives(key, value, names)
                 };
-                let message = format!("'{}' does not exist; {alternatives}", self.path_so_far());
-                let mut error = self.error(PathErrorKind::NoSingleMatch, message);
+                let mut error = self.missing_error(PathErrorKind::NoSingleMatch, alternatives);
                 let has_other_type = entries().any(|(_, candidate)| suggest::is_same_text(candidate, value));
                 error.hint = has_other_type.then(|| {
                     format!("a path matches only strings: put the value {value} of '{key}' in quotes")

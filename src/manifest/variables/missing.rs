@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::Error;
 use base::error::{did_you_mean_question, differ_slightly, nearest};
-use base::{Error, ErrorKind};
 use yaml::Position;
 
 /// References without a value.
@@ -128,12 +128,14 @@ impl MissingVariables {
             [problem] => problem.headline.clone(),
             problems => {
                 let lines: Vec<&str> = problems.iter().map(|problem| problem.line.as_str()).collect();
-                format!("{title}:\n  {}", lines.join("\n  "))
+                return Some(self.with_notes(Error::invalid(format!("{title}:\n  {}", lines.join("\n  ")))));
             }
         };
-        let error = Error::new(ErrorKind::InvalidInput, message);
-        let notes = self.parts.iter().filter_map(|part| part.note.clone());
-        Some(notes.fold(error, Error::with_note))
+        Some(self.with_notes(Error::from_problem(&message)))
+    }
+
+    fn with_notes(&self, error: Error) -> Error {
+        self.parts.iter().filter_map(|part| part.note.clone()).fold(error, Error::with_note)
     }
 }
 
@@ -226,8 +228,9 @@ mod tests {
         let mut missing = MissingVariables::default();
         missing.add_variable("ip", &position(3), None);
         missing.add_variable("ip", &position(9), None);
-        let error = missing.error(true, |_| Some("ips")).unwrap().to_string();
-        assert_eq!(error, "bosh.yml:3:5: ((ip)) has no value (also at bosh.yml:9:5); did you mean 'ips'?");
+        let error = missing.error(true, |_| Some("ips")).unwrap();
+        assert_eq!(error.to_string(), "bosh.yml:3:5: ((ip)) has no value (also at bosh.yml:9:5)");
+        assert_eq!(error.hints(), ["did you mean 'ips'?"]);
         let mut missing = MissingVariables::default();
         missing.add_variable("tls", &position(2), None);
         missing.add_variable("defalt_ca", &position(4), Some("tls"));

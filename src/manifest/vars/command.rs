@@ -26,6 +26,10 @@ use yaml::Node;
 /// The maximum number of variables for which `vars check` shows the command that renews them.
 const MAX_ROTATE_HINTS: usize = 3;
 
+/// The hint for a vars store that is not found.
+const NAME_STORE_HINT: &str = "name the file that create-env got with --vars-store; without that option, the \
+                               vars store of NAME.yml is NAME-vars.yml beside the state";
+
 /// The maximum number of vars stores that a hint names.
 const MAX_SHOWN_STORES: usize = 5;
 
@@ -137,9 +141,7 @@ fn missing_hint(path: &Path, (command, word): (&str, &str)) -> String {
             let suggested_command = command_line(command, &path.with_file_name(store), word);
             format!("a vars store is in the same directory: `{suggested_command}`")
         }
-        [] => {
-            "name the vars store: by default, that of bosh.yml is bosh-vars.yml beside the state".to_owned()
-        }
+        [] => NAME_STORE_HINT.to_owned(),
         stores => {
             format!("name one of the vars stores in the same directory: {}", and_list(&in_quotes(stores)))
         }
@@ -160,7 +162,7 @@ fn is_vars_file(path: &Path) -> bool {
 fn store_hint(manifest: &Path, (command, word): (&str, &str)) -> String {
     let store = default_store_path(manifest);
     if !store.exists() {
-        return "name its vars store: with --vars-store, that of create-env, such as creds.yml".to_owned();
+        return NAME_STORE_HINT.to_owned();
     }
     format!("its vars store is beside it: `{}`", command_line(command, &store, word))
 }
@@ -201,9 +203,10 @@ pub fn run(
             let rotation = rotate::finish(&mut store, name)?;
             Ok(format!(
                 "The old certificate of {} is removed from '{}'.\nTo deploy that, so that the environment \
-                 does not trust it any more: `monopile create-env MANIFEST`\n",
+                 does not trust it any more: `{}`\n",
                 rotation.authorities.join(", "),
-                path.display()
+                path.display(),
+                rotate::command_with_store("create-env", path)
             ))
         }
     }
@@ -267,17 +270,18 @@ fn check(
 }
 
 fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
-    let (new_values, old_values, pronoun) = match rotation.renewed_names.len() {
-        1 => ("New value", "The old value is", "it"),
-        _ => ("New values", "The old values are", "them"),
+    let (new_values, old_values, pronoun, old_pronoun) = match rotation.renewed_names.len() {
+        1 => ("New value", "The old value is", "the new one is", "it"),
+        _ => ("New values", "The old values are", "the new ones are", "them"),
     };
     let mut text = format!(
-        "{new_values} in '{}': {}\nTo see whether deploying {pronoun} replaces the VM: `monopile plan \
-         MANIFEST`\nTo deploy {pronoun}: `monopile create-env MANIFEST`\n{old_values} kept under '{}' until \
-         then, so that the agent of the VM can be reached.\n",
+        "{new_values} in '{}': {}\n{old_values} kept under '{}' until {pronoun} deployed: the VM's agent \
+         still needs {old_pronoun}.\nTo see whether the deploy replaces the VM: `{}`\nTo deploy: `{}`\n",
         path.display(),
         rotation.renewed_names.join(", "),
         previous::PREVIOUS_KEY,
+        rotate::command_with_store("plan", path),
+        rotate::command_with_store("create-env", path),
     );
     if let Some(first) = rotation.authorities.first() {
         let _ = write!(

@@ -352,8 +352,12 @@ pub(super) fn rotate_command(store: &VarsStore, name: &str) -> String {
 
 /// Returns the command line that deploys with this vars store.
 fn deploy_command(store: &VarsStore) -> String {
-    let path = store.path().display().to_string();
-    format!("monopile create-env MANIFEST --vars-store {}", shell_word(&path))
+    command_with_store("create-env", store.path())
+}
+
+/// Returns the line of a command with this vars store.
+pub(super) fn command_with_store(command: &str, store: &Path) -> String {
+    format!("monopile {command} MANIFEST --vars-store {}", shell_word(&store.to_string_lossy()))
 }
 
 /// Returns the hints for variables without a value that the options of a variable refer to: those that are

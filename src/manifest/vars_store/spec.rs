@@ -12,7 +12,7 @@ use super::rsa_key::{KeyPool, KeySize};
 use super::x509::Certificate;
 use super::{certificate, password};
 use crate::node_kind::kind_with_article;
-use base::error::did_you_mean;
+use base::text::and_list;
 use base::{Error, Result};
 use yaml::{Data, Mapping, Node};
 
@@ -53,11 +53,11 @@ impl GeneratorSpec {
             // The bosh CLI ignores the options of these types; `key_length` is CredHub's.
             "rsa" => Ok(GeneratorSpec::Rsa(parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             "ssh" => Ok(GeneratorSpec::Ssh(parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
-            other => Err(Error::invalid(format!(
-                "there is no variable type '{other}'{}",
-                did_you_mean(other, TYPES)
-            ))
-            .with_hint(format!("write one of the types {}", TYPES.join(", ")))),
+            other => Err(Error::invalid(format!("there is no variable type '{other}'")).with_nearest(
+                other,
+                TYPES,
+                || Some(format!("the types are {}", and_list(&TYPES))),
+            )),
         }
     }
 

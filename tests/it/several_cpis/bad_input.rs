@@ -31,7 +31,7 @@ fn rejects_invalid_configs() {
         &clouds,
         "z-eats",
         3,
-        &["names availability zone 'z-eats', which is not in `azs`; did you mean 'z-east'?"],
+        &["names availability zone 'z-eats', which is not in `azs`", "did you mean 'z-east'?"],
     );
     for (original, replacement, expected) in [
         ("name: east", "name: eats", "zone 'z-east' uses CPI 'eats', which the CPI config does not have"),

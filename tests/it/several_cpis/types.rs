@@ -137,6 +137,6 @@ fn manifest_moves_by_zone_without_a_default_cpi() {
     let run = clouds.create("z-east", &[]).exits_with(3);
     assert_output_contains(
         &run,
-        "names CPI 'eats', which the CPI config does not have; did you mean 'east'?",
+        "names CPI 'eats', which the CPI config does not have\n  hint: did you mean 'east'?\n",
     );
 }
