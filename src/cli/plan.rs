@@ -131,8 +131,8 @@ fn unsaved_plan_error(plan_report: &PlanReport, inputs: &Inputs, path: &Path) ->
     ))
     .with_note("plan saves no values that it generates, and create-env would generate other ones")
     .with_hint(format!(
-        "generate and save them first: `monopile interpolate MANIFEST{store} --path /name`; then run the \
-         same command again"
+        "generate and save them first: `monopile interpolate MANIFEST{store} --path /name`, which prints \
+         only the name; then run the same command again"
     ))
 }
 

@@ -356,7 +356,8 @@ fn after_a_rotation_the_old_vm_is_stopped() {
         counter += 1;
         for step in steps {
             let run = hello.world.run(["vars", "rotate", "creds.yml"].iter().chain(*step)).success();
-            assert!(run.stdout.contains(" replaces the VM: `monopile plan MANIFEST`\n"), "{}", run.stdout);
+            let hint = " replaces the VM: `monopile plan MANIFEST --vars-store creds.yml`\n";
+            assert!(run.stdout.contains(hint), "{}", run.stdout);
         }
         if steps[0] == ["default_ca"] {
             let store_text = hello.world.read("creds.yml");

@@ -329,8 +329,8 @@ fn saved_plan_is_executed_or_rejected() {
     for text in [
         "the plan was not saved to 'plan.json'",
         "have no saved values yet: mbus_bootstrap_password, default_ca, mbus_bootstrap_ssl",
-        "`monopile interpolate hello/manifest.yml --ops-file hello/elsewhere.yml",
-        "--vars-store creds.yml --path /name`; then run the same command again",
+        "`monopile interpolate hello/manifest.yml -o hello/elsewhere.yml",
+        "--vars-store creds.yml --path /name`, which prints only the name; then run the same command again",
     ] {
         assert!(failed_plan.stderr.contains(text), "{text}: {}", failed_plan.stderr);
     }
@@ -364,18 +364,21 @@ fn saved_plan_is_executed_or_rejected() {
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     let assert_out_of_date = |environment: &ChangingEnvironment, reason: &str| {
         let run = environment.hello.create(&["--plan", "plan.json"]).exits_with(3);
-        assert!(run.stderr.contains("the plan is outdated") && run.stderr.contains(reason), "{}", run.stderr);
+        assert!(run.stderr.contains(reason), "{}", run.stderr);
     };
-    assert_out_of_date(&environment, "the state changed");
+    assert_out_of_date(&environment, "the plan is outdated: the state changed");
     environment
         .hello
         .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
-    assert_out_of_date(&environment, "the manifest or a variable changed\n");
+    assert_out_of_date(&environment, "the manifest or a variable differs from that of the plan\n");
     plan(&environment);
     environment
         .hello
         .add_ops("again.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hey}}"));
-    assert_out_of_date(&environment, &format!("the manifest or a variable changed: {PROPERTIES}/greeting\n"));
+    let difference =
+        format!("the manifest or a variable differs from that of the plan: {PROPERTIES}/greeting\n");
+    assert_out_of_date(&environment, &difference);
+    assert_out_of_date(&environment, "hint: pass the same ops files and variables as for the plan\n");
     plan(&environment);
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");

@@ -10,8 +10,8 @@ use base::{Error, ErrorKind};
 pub(crate) struct OtherCredentials {
     /// The error of the agent, with the variables that differ.
     pub(crate) problem: String,
-    /// The way to pass the right credentials.
-    pub(crate) hint: String,
+    /// The ways to pass the right credentials.
+    pub(crate) hints: Vec<String>,
 }
 
 impl OtherCredentials {
@@ -33,7 +33,7 @@ impl OtherCredentials {
         };
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),
-            hint: CredentialDigests::how_to_pass(
+            hints: CredentialDigests::how_to_pass(
                 Some(deployed_digests),
                 names.first()?,
                 run_credentials,
@@ -44,8 +44,8 @@ impl OtherCredentials {
 }
 
 impl From<OtherCredentials> for Error {
-    fn from(OtherCredentials { problem, hint }: OtherCredentials) -> Self {
-        Error::new(ErrorKind::AgentUnreachable, problem).with_hint(hint)
+    fn from(OtherCredentials { problem, hints }: OtherCredentials) -> Self {
+        Error::new(ErrorKind::AgentUnreachable, problem).with_hints(hints)
     }
 }
 

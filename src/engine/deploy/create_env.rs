@@ -80,8 +80,11 @@ pub fn create_env(
                     .to_owned(),
             );
         }
-        let agent_note = if request.asks_agent_if_unchanged { ", and the agent answers" } else { "" };
-        return Ok(format!("Nothing to do: everything is as deployed{agent_note}"));
+        return Ok(match request.asks_agent_if_unchanged {
+            true => "Nothing to do: everything is as deployed, and the agent answers",
+            false => "Nothing to do: the manifest is as deployed; the agent was not asked (--no-verify)",
+        }
+        .to_owned());
     }
     let prepared_deployment = &draft.prepared_deployment;
     let provider = &prepared_deployment.deployment.cloud_provider;

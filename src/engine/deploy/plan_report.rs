@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
-use super::request::CreateEnvRequest;
+use super::request::{CreateEnvRequest, NO_VERIFY};
 use super::validate::{ValidationInputs, validate};
 use crate::effects::{Effect, how_to_forget};
 use crate::jobs::PackageCounts;
@@ -277,6 +277,9 @@ impl PlanReport {
     /// Summarises the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let summary = match self.action {
+            PlanAction::Nothing if self.inputs.step_options.iter().any(|option| option == NO_VERIFY) => {
+                "Nothing to do: the manifest is as deployed"
+            }
             PlanAction::Nothing => "Nothing to do: everything is as deployed",
             PlanAction::CleanUp => "Deploy nothing; delete what is not in use",
             PlanAction::Create => "Create a VM",
@@ -421,10 +424,14 @@ impl PlanReport {
             if serde_json::from_str::<serde_json::Value>(text).is_ok() {
                 return not_a_plan_error().with_source("it is JSON, but not of `monopile plan --out`");
             }
-            let is_yaml = || yaml::load(text, Path::new(name)).is_ok_and(|root| root.as_map().is_some());
-            not_a_plan_error().with_source(match !text.trim_start().starts_with('{') && is_yaml() {
-                true => "it is YAML, and a saved plan is JSON".to_owned(),
-                false => json_problem(&error),
+            let is_yaml = || {
+                yaml::load(text, Path::new(name))
+                    .is_ok_and(|root| root.as_map().is_some() || root.as_seq().is_some())
+            };
+            not_a_plan_error().with_source(match text.trim_start().starts_with('{') {
+                true => json_problem(&error),
+                false if is_yaml() => "it is YAML, and a saved plan is JSON".to_owned(),
+                false => "it is not JSON".to_owned(),
             })
         })?;
         name.clone_into(&mut plan_report.file);
@@ -490,14 +497,15 @@ impl PlanReport {
 
     /// Checks that a run would still take exactly the steps of the saved plan.
     pub(super) fn check(&self, now: &PlanReport, storage: &Storage) -> Result<()> {
+        let new_plan_hint = format!(
+            "make a new plan: `monopile plan MANIFEST{} --out {}`",
+            self.options(),
+            text::shell_word(&self.file)
+        );
         let refuse = |problem: &str| {
             Err(Error::invalid(format!("the plan is outdated: {problem}"))
                 .with_note("nothing was changed")
-                .with_hint(format!(
-                    "make a new plan: `monopile plan MANIFEST{} --out {}`",
-                    self.options(),
-                    text::shell_word(&self.file)
-                )))
+                .with_hint(&new_plan_hint))
         };
         match () {
             () if self.deployment != now.deployment => Err(Error::invalid(format!(
@@ -521,9 +529,13 @@ impl PlanReport {
                 "variables have no saved values: {}",
                 text::comma_list(&now.generated_variables)
             )),
-            () if self.inputs.manifest_digest != now.inputs.manifest_digest => {
-                refuse(&format!("the manifest or a variable changed{}", self.describe_new_changes(now)))
-            }
+            () if self.inputs.manifest_digest != now.inputs.manifest_digest => Err(Error::invalid(format!(
+                "the manifest or a variable differs from that of the plan{}",
+                self.describe_new_changes(now)
+            ))
+            .with_note("nothing was changed")
+            .with_hint("pass the same ops files and variables as for the plan")
+            .with_hint(format!("if the manifest or a variable has changed, {new_plan_hint}"))),
             () if self.inputs.artifacts != now.inputs.artifacts => {
                 refuse("the stemcell or a release changed")
             }

@@ -66,6 +66,9 @@ pub struct CreateEnvRequest {
     pub cpi_api_version: Option<u32>,
 }
 
+/// The option of [`CreateEnvRequest::asks_agent_if_unchanged`] among the options of the steps.
+pub(super) const NO_VERIFY: &str = "--no-verify";
+
 impl CreateEnvRequest {
     /// Returns the options on which the steps depend, as words of the command line.
     pub(super) fn step_options(&self) -> Vec<String> {
@@ -77,7 +80,7 @@ impl CreateEnvRequest {
         let switches = [
             (self.replaces_unchanged_vm, "--recreate"),
             (self.recreate_persistent_disks, "--recreate-persistent-disks"),
-            (!self.asks_agent_if_unchanged, "--no-verify"),
+            (!self.asks_agent_if_unchanged, NO_VERIFY),
             (self.stop_options.skip_drain, "--skip-drain"),
             (self.forget_open_calls, "--forget-open-calls"),
             (self.overrides.accepts_new_credentials, "--new-credentials"),

@@ -64,7 +64,7 @@ pub(super) fn check_source(
             "the credentials with which this environment was deployed are missing{consequence}: {}",
             comma_list(&missing_names)
         ))
-        .with_hint(how_to_pass(first));
+        .with_hints(how_to_pass(first));
         let was_stored = deployed_digests.is_none_or(|digests| digests.was_stored(first));
         return Err(match vars_store.filter(|_| was_stored) {
             Some(path) if path.try_exists().unwrap_or(true) => {
@@ -90,7 +90,7 @@ pub(super) fn check_source(
         "{source} probably not of this environment: these values differ from the deployed ones: {}",
         comma_list(&foreign_names)
     ))
-    .with_hint(how_to_pass(first)))
+    .with_hints(how_to_pass(first)))
 }
 
 /// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.

@@ -150,7 +150,7 @@ impl UntrackedListener {
         inputs: &Inputs,
         stemcell: &ArtifactIdentity,
     ) -> Error {
-        let override_hint = "to create a VM regardless: `monopile SAME-COMMAND --ignore-untracked-vm`";
+        let override_hint = "to create a VM regardless: `monopile create-env MANIFEST --ignore-untracked-vm`";
         let (address, state) = (endpoint.address(), &run.paths.state);
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
@@ -204,29 +204,34 @@ impl UntrackedListener {
                 let error = Error::failure(format!(
                     "the address {address} is in use, and no VM is on record in '{state}'"
                 ))
-                .with_source(problem.clone())
                 .with_note("nothing was changed in the IaaS")
-                .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")));
+                .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")))
+                .with_note(problem.clone());
+                let other_address_hint = format!("to use another address: {OTHER_ADDRESS_HINT}");
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
-                let error = match find_state_hint(run, inputs, "a VM at this address", has_address) {
-                    Some(hint) => error.with_hint(hint),
-                    None => error.with_hint(
-                        "if it is the VM of this manifest: `monopile SAME-COMMAND --state FILE --vars-store \
-                         FILE`, with the files of its deploy",
-                    ),
-                };
-                let error = match owner {
+                if let Some(hint) = find_state_hint(run, inputs, "a VM at this address", has_address) {
+                    return error.with_hint(hint).with_hint(other_address_hint);
+                }
+                let error = error.with_hint(
+                    "if it is the VM of this environment, pass the state and the vars store of its deploy: \
+                     `monopile SAME-COMMAND --state FILE --vars-store FILE`",
+                );
+                match owner {
                     // Its VM and disks may be on record in another state. Its VM starts an agent that is
                     // killed again.
                     Some(Listener::Process { name, .. }) if name == AGENT_PROGRAM => error
-                        .with_hint("if its environment is not needed: `monopile delete-env ITS-MANIFEST`"),
-                    Some(Listener::Process { pid, .. }) => {
-                        error.with_hint(format!("if it is not needed: `kill {pid}`"))
-                    }
-                    _ => error,
-                };
-                error.with_hint(format!("if it is needed: {OTHER_ADDRESS_HINT}")).with_hint(override_hint)
+                        .with_hint(
+                            "to delete the environment of that VM: `monopile delete-env OTHER-MANIFEST`",
+                        )
+                        .with_hint(other_address_hint),
+                    Some(Listener::Process { pid, .. }) => error
+                        .with_hint(format!("if process {pid} is not needed: `kill {pid}`"))
+                        .with_hint(other_address_hint),
+                    // A CPI cannot use an address of this machine that is in use.
+                    Some(Listener::ProcessOfUser(_)) => error.with_hint(other_address_hint),
+                    None => error.with_hint(other_address_hint).with_hint(override_hint),
+                }
             }
         }
     }

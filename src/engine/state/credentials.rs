@@ -117,14 +117,14 @@ impl CredentialDigests {
         self.recorded_variables(values).filter(has_changed).map(|variable| variable.name.as_str()).collect()
     }
 
-    /// Describes how to pass the deployed value of a variable in place of the given one. The record may be
-    /// missing.
+    /// Returns hints about how to pass the deployed value of a variable in place of the given one. The record
+    /// may be missing.
     pub fn how_to_pass(
         record: Option<&Self>,
         name: &str,
         run_credentials: &RunCredentials,
         redactor: &Redactor,
-    ) -> String {
+    ) -> Vec<String> {
         let path =
             record.filter(|record| record.was_stored(name)).and_then(|record| record.vars_store.as_ref());
         for path in path.into_iter().chain(&run_credentials.vars_store) {
@@ -133,15 +133,22 @@ impl CredentialDigests {
             path.file_name().into_iter().for_each(|name| redactor.exempt_path(Path::new(name)));
         }
         match path {
-            Some(path) if run_credentials.vars_store.as_ref() == Some(path) => {
-                format!(
-                    "put the deployed values back into the vars store '{path}', or restore it from a backup"
-                )
+            Some(path) if !Path::new(path).exists() => vec![
+                "if the vars store of the last deploy was moved: `monopile SAME-COMMAND --vars-store FILE`"
+                    .to_owned(),
+                format!("otherwise restore it from a backup: '{path}'"),
+            ],
+            Some(path) if run_credentials.vars_store.as_ref() == Some(path) => vec![format!(
+                "put the deployed values back into the vars store '{path}', or restore it from a backup"
+            )],
+            Some(path) => {
+                vec![manifest::pass_file_hint("the vars store of the last deploy", "--vars-store", path)]
             }
-            Some(path) => manifest::pass_file_hint("the vars store of the last deploy", "--vars-store", path),
-            None => "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, \
-                     --vars-exec or --vars-env)"
-                .to_owned(),
+            None => vec![
+                "pass them as for the last deploy (--vars-store, --vars-file, --var, --var-file, \
+                 --vars-exec or --vars-env)"
+                    .to_owned(),
+            ],
         }
     }
 

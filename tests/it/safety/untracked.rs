@@ -74,7 +74,7 @@ fn listener_with_another_certificate_stops_the_run() {
     let stderr = assert_stops(&hello, &["is in use, and no VM is on record", "(401)", "--vars-store"]);
     assert!(stderr.contains("note: process ") && stderr.contains("(bosh-agent) on this machine"), "{stderr}");
     // The agent may be that of another environment.
-    let delete_hint = "hint: if its environment is not needed: `monopile delete-env ITS-MANIFEST`\n";
+    let delete_hint = "hint: to delete the environment of that VM: `monopile delete-env OTHER-MANIFEST`\n";
     // Its VM would start it again.
     assert!(stderr.contains(delete_hint) && !stderr.contains("`kill "), "{stderr}");
     assert!(stderr.contains("note: nothing was changed in the IaaS\n"), "{stderr}");
@@ -93,7 +93,11 @@ fn listener_with_another_certificate_stops_the_run() {
     hello.write_vars_store(&Certificate { host: hello.ip(), days: (-1, 365), is_trusted: true });
     assert_stops(
         &hello,
-        &["is in use, and no VM is on record", "its certificate is not signed by", "--ignore-untracked-vm"],
+        &[
+            "is in use, and no VM is on record",
+            "its certificate is not signed by",
+            "to use another address: ",
+        ],
     );
     let run = hello.world.finish(hello.command("plan", &["--ignore-untracked-vm"])).success();
     assert!(run.stdout.contains("Create the VM"), "{}", run.stdout);
