@@ -121,10 +121,10 @@ pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
             _ => String::new(),
         };
         format!(
-            "'{name}' needs a BOSH director\n\n  hint: with a director: `bosh -e ENVIRONMENT {name}`{advice}"
+            "'{name}' needs a BOSH director\n  hint: with a director: `bosh -e ENVIRONMENT {name}`{advice}"
         )
     } else if RELEASE_COMMANDS.contains(&name) {
-        format!("'{name}' is a command for developing releases\n\n  hint: use the bosh CLI: `bosh {name}`")
+        format!("'{name}' is a command for developing releases\n  hint: use the bosh CLI: `bosh {name}`")
     } else {
         return error;
     };
@@ -147,7 +147,7 @@ mod tests {
         for name in DIRECTOR_COMMANDS {
             let text = error_text(&format!("monopile {name} -n"));
             let expected = format!(
-                "error: '{name}' needs a BOSH director\n\n  hint: with a director: `bosh -e ENVIRONMENT \
+                "error: '{name}' needs a BOSH director\n  hint: with a director: `bosh -e ENVIRONMENT \
                  {name}`"
             );
             assert!(text.starts_with(&expected), "{text}");

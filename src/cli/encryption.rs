@@ -80,7 +80,7 @@ fn read_recipients(path: &Path) -> Result<Vec<String>> {
         path,
         "recipients (--encrypt-to)",
         "(--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
-        "make a key, whose recipient this prints: `age-keygen -o key.txt`",
+        "name a public key (age1…), or a file of them; to print that of a private key: `age-keygen -y FILE`",
     )?;
     let mut recipients = Vec::new();
     for (number, line) in key_lines(&text) {
@@ -89,8 +89,9 @@ fn read_recipients(path: &Path) -> Result<Vec<String>> {
         recipients.push(line.to_owned());
     }
     if recipients.is_empty() {
-        return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display()))
-            .with_hint("write one age recipient per line; that of a key: `age-keygen -y key.txt`"));
+        return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display())).with_hint(
+            "write one public key (age1…) per line; to print that of a private key: `age-keygen -y FILE`",
+        ));
     }
     Ok(recipients)
 }

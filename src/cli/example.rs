@@ -209,7 +209,12 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
                 )));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        file.and_then(|mut file| file.write_all(content)).map_err(write_error)?;
+        let mut file = file.map_err(write_error)?;
+        file.write_all(content).map_err(|error| {
+            // The next attempt must not take a part of the file for one with other content.
+            let _ = fs::remove_file(&path);
+            write_error(error)
+        })?;
     }
     Ok(())
 }

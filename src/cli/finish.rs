@@ -164,6 +164,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     let text = replace_help_line(&text, command);
     if is_json {
         let message = text.trim().split("\n\n").next().unwrap_or_default();
+        let message = message.split("\n  hint: ").next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message).to_owned();
         let hints = text.lines().filter_map(|line| line.strip_prefix("  hint: "));
         let mut hints: Vec<String> = hints.map(str::to_owned).collect();

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use clap::builder::{CommandExt, Resettable};
 use clap::{ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
 
-use super::{Cli, help};
+use super::{Cli, env_file, help};
 
 /// The arguments of a command, described on demand.
 #[derive(Debug)]
@@ -90,7 +90,13 @@ fn describe_commands(is_described: impl Fn(&str) -> bool, is_help_asked: help::I
                 let description = Resettable::from(command.get_about().cloned());
                 let long_about = Resettable::from(command.get_long_about().cloned());
                 let name = command.get_name().to_owned();
-                let command = describe(command).about(description).long_about(long_about);
+                // A negative duration is a wrong value, not an unknown option.
+                let command =
+                    env_file::map_all_args(describe(command), &|arg| match help::is_duration(&arg) {
+                        true => arg.allow_negative_numbers(true),
+                        false => arg,
+                    });
+                let command = command.about(description).long_about(long_about);
                 help::with_notes(command, &name, is_help_asked)
             }
             _ => command,

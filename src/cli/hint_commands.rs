@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use clap::Command;
 
 use super::grammar;
-use super::paths::{default_vars_store, is_state_name};
+use super::paths::{default_vars_store, is_state_name, manifest_of_vars_store};
 use base::events::{Event, Sink};
 use base::text::shell_word;
 use manifest::variables::PLACEHOLDER;
@@ -45,6 +45,9 @@ const ENVIRONMENT_OPTIONS: [(&str, &str); 11] = [
     ("env_file", "env-file"),
 ];
 
+/// The short forms of some of [`OPTIONS`].
+const SHORT_FORMS: [(&str, &str); 3] = [("ops-file", "-o"), ("var", "-v"), ("vars-file", "-l")];
+
 /// The options that decrypt and encrypt, which most commands take.
 const GLOBAL_OPTIONS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("identity", "identity")];
 
@@ -78,6 +81,13 @@ impl EnvironmentArgs {
         // `vars rotate` takes manifests as options.
         if let [path] = values("manifests").as_slice() {
             manifest = Some(path.clone());
+        }
+        // The commands of `vars` take the vars store, which may be beside the manifest.
+        if manifest.is_none()
+            && let [store] = values("store").as_slice()
+        {
+            let path = manifest_of_vars_store(Path::new(store));
+            manifest = path.map(|path| path.to_string_lossy().into_owned());
         }
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
@@ -161,6 +171,14 @@ impl EnvironmentArgs {
         format!("{}{}{end}{rest}", line.join(" "), options.trim_end())
     }
 
+    /// Returns the short form of an option if the operator used it, or else the long one.
+    fn typed_form(&self, option: &str) -> String {
+        let long = format!("--{option}");
+        let short = SHORT_FORMS.iter().find(|(name, _)| *name == option).map(|(_, short)| *short);
+        let is_typed = |short: &&str| self.command_line.iter().any(|word| word.starts_with(short));
+        short.filter(|_| !self.has_option(&long)).filter(is_typed).map_or(long, str::to_owned)
+    }
+
     /// Returns the vars store of this run, if its path is known.
     fn vars_store(&self) -> Option<String> {
         let value =
@@ -213,8 +231,9 @@ impl EnvironmentArgs {
         // `vars rotate -m MANIFEST` names the manifest itself.
         let manifest_options = options.clone().filter(|_| takes("manifests") && rest.contains(" -m "));
         let extra_options = manifest_options.chain(&self.global_options).filter(|_| is_quoted);
-        let extra_options = extra_options
-            .fold(String::new(), |text, (option, value)| format!("{text} --{option} {}", shell_word(value)));
+        let extra_options = extra_options.fold(String::new(), |text, (option, value)| {
+            format!("{text} {} {}", self.typed_form(option), shell_word(value))
+        });
         if !takes_manifest || has_words || rest.contains("--state ") {
             let new_text = format!("{}{extra_options}{}", &text[..command_end], &text[command_end..]);
             return (!extra_options.is_empty()).then_some(new_text);
@@ -231,7 +250,7 @@ impl EnvironmentArgs {
             None => after_manifest.map(|_| MANIFEST.to_owned()),
         });
         for (option, value) in options {
-            words.push(format!("--{option} {}", shell_word(value)));
+            words.push(format!("{} {}", self.typed_form(option), shell_word(value)));
         }
         let rest = after_manifest.unwrap_or(rest).trim_start();
         words.insert(0, text[..words_end].trim_end().to_owned());
@@ -383,6 +402,11 @@ mod tests {
             assert_eq!(environment_args.complete(text), expected);
         }
         let args = ["monopile", "-n", "create-env", "my m.yml", "-v", "pin=123456789", "--vars-store=a.yml"];
+        let environment_args = EnvironmentArgs {
+            manifest: Some("m.yml".to_owned()),
+            options: vec![("var", "a=1".to_owned()), ("vars-file", "l.yml".to_owned())],
+            ..environment_args
+        };
         let grammar = grammar::for_all_commands();
         let command = grammar.find_subcommand("create-env").unwrap();
         let same_command = environment_args.with_command_line(&args.map(OsString::from), command);
@@ -396,6 +420,7 @@ mod tests {
                 "`monopile -n create-env 'my m.yml' -v 'pin=…' --vars-store b.yml`",
             ),
             ("`monopile vars check STORE`", "`monopile vars check STORE`"),
+            ("`monopile logs MANIFEST`", "`monopile logs m.yml -v a=1 --vars-file l.yml`"),
         ] {
             assert_eq!(same_command.complete(text), expected);
         }

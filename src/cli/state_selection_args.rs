@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use super::env_file::EnvFileArgs;
+use super::env_file::{EnvFileArgs, SET_MANIFEST_HINT};
 use super::session::{PreparedRun, Session};
 use super::status::is_state;
 use super::{StateArgs, named_file, paths};
@@ -24,7 +24,7 @@ pub struct StateSelectionArgs {
 
     // The content of the file supplies defaults for the other arguments.
     #[command(flatten)]
-    _env_file: EnvFileArgs,
+    env_file: EnvFileArgs,
 }
 
 impl StateSelectionArgs {
@@ -57,8 +57,12 @@ impl StateSelectionArgs {
     /// Returns the path or URL of the state.
     pub(super) fn path(&self) -> Result<PathBuf> {
         self.named()?.ok_or_else(|| {
-            Error::usage("no environment is given")
-                .with_hint("name its manifest or its state: `monopile SAME-COMMAND MANIFEST`")
+            let error = Error::usage("no environment is given")
+                .with_hint("name its manifest or its state: `monopile SAME-COMMAND MANIFEST`");
+            match self.env_file.is_ignored() {
+                true => error,
+                false => error.with_hint(SET_MANIFEST_HINT),
+            }
         })
     }
 

@@ -62,6 +62,7 @@ pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> 
         }
         ErrorKind::InvalidValue => Some(value_hint(&error).into_iter().collect()),
         ErrorKind::ValueValidation => Some(wait_hint(&error).into_iter().collect()),
+        ErrorKind::ArgumentConflict => Some(conflict_hint(&error).into_iter().collect()),
         ErrorKind::TooManyValues => Some(surplus_value_hints(&error, line)),
         ErrorKind::MissingRequiredArgument => missing_argument_hints(&error, line),
         // The parser of the command line has added hints.
@@ -81,10 +82,19 @@ pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> 
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
         }
     }
-    match message(&error, line) {
-        Some(message) => with_message(&error, &message, line.command),
-        None => show_usage(error, line.command),
+    // A help page, or an error that another module has written.
+    if !error.use_stderr() || error.context().next().is_none() {
+        return error;
     }
+    let message = message(&error, line).unwrap_or_else(|| clap_message(&error));
+    with_message(&error, &message, line.command)
+}
+
+/// Returns clap's own message, without the usage and the values that follow it.
+fn clap_message(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+    message.split("\n  [").next().unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the message in place of clap's, if that does not say the problem in the words of this program.
@@ -97,7 +107,21 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
         }
         ErrorKind::UnknownArgument => unknown_argument_message(argument?, line),
         ErrorKind::InvalidValue if text(error, ContextKind::InvalidValue) == Some("") => {
-            format!("{} needs a value", option_name(argument?))
+            let argument = argument?;
+            let option = option_name(argument);
+            let option = match line.find_option(option) {
+                Some((_, typed_option)) if typed_option != option => format!("{typed_option} ({option})"),
+                _ => option.to_owned(),
+            };
+            let value_name = argument.split_once('<').map_or("VALUE", |(_, name)| name);
+            format!("{option} needs {}", with_article(value_name.split('>').next().unwrap_or(value_name)))
+        }
+        ErrorKind::InvalidValue if !argument?.starts_with('-') => {
+            let noun = match argument?.trim_matches(['<', '>', '[', ']', '.']) {
+                "NAME" => line.command.get_name().to_owned(),
+                other => other.to_lowercase(),
+            };
+            format!("there is no {noun} '{}'", text(error, ContextKind::InvalidValue)?)
         }
         ErrorKind::TooManyValues => format!(
             "{} takes no value, such as '{}'",
@@ -108,28 +132,38 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
             let Some(ContextValue::Strings(arguments)) = error.get(ContextKind::InvalidArg) else {
                 return None;
             };
+            if line.command.get_name() == "scp" {
+                return Some("`scp` needs a source and a destination".to_owned());
+            }
             let needs: Vec<String> = arguments.iter().map(|argument| requirement(argument)).collect();
             format!("`{name}` needs {}", and_list(&needs))
         }
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues if line.command.get_name() == "scp" => {
             "`scp` needs a source and a destination".to_owned()
         }
+        ErrorKind::ArgumentConflict => {
+            let (option, other_options) = (option_name(argument?), conflicting_options(error));
+            match other_options.as_slice() {
+                [other] if *other == option => format!("{option} is given more than once"),
+                other_options => format!("{option} cannot be used with {}", and_list(other_options)),
+            }
+        }
         _ => return None,
     })
 }
 
-/// Returns an error like clap's, with this message, the hints of `error`, and the usage of the command.
+/// Returns an error with this message and the hints of `error`, or else the usage of the command.
 fn with_message(error: &clap::Error, message: &str, command: &Command) -> clap::Error {
     let mut error_text = format!("{message}\n");
     if let Some(ContextValue::StyledStrs(hints)) = error.get(ContextKind::Suggested) {
-        error_text.push('\n');
         let style = command.get_styles().get_valid();
         for hint in hints {
             error_text.push_str(&format!("  {style}tip:{style:#} {hint}\n"));
         }
+    } else {
+        let usage = command.clone().render_usage();
+        error_text.push_str(&format!("\n{}\n\nFor more information, try '--help'.\n", usage.ansi()));
     }
-    let usage = command.clone().render_usage();
-    error_text.push_str(&format!("\n{}\n\nFor more information, try '--help'.\n", usage.ansi()));
     clap::Error::raw(error.kind(), error_text)
 }
 
@@ -139,16 +173,6 @@ pub(super) fn with_usage(grammar: Command) -> Command {
     // Only a built grammar has the usage of its commands.
     grammar.build();
     grammar
-}
-
-/// Replaces the usage in an error, which clap shortens to the given arguments, by that of the command.
-/// `command` is of a grammar [`with_usage`].
-fn show_usage(mut error: clap::Error, command: &Command) -> clap::Error {
-    if error.get(ContextKind::Usage).is_some() {
-        let usage = command.clone().render_usage();
-        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
-    }
-    error
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
@@ -173,11 +197,21 @@ fn placeholder(description: &str) -> String {
 /// Returns a missing argument as the message names it. A group of alternatives is named with all of them.
 fn requirement(description: &str) -> String {
     if !is_group(description) {
-        return placeholder(description);
+        return match description.strip_prefix('<').and_then(|name| name.split_once('>')) {
+            Some((name, _)) => with_article(name),
+            None => placeholder(description),
+        };
     }
     let options = description.trim_start_matches('<').split('|').map(option_name);
     let options: Vec<&str> = options.map(|option| option.trim_end_matches('>')).collect();
     format!("one of {}", options.join(", "))
+}
+
+/// Returns the name of a value, such as `FILE|URL`, with an article.
+fn with_article(value_name: &str) -> String {
+    let article = if value_name.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
+    let name = if value_name == "N" { "number" } else { value_name };
+    format!("{article} {}", name.replace('|', " or "))
 }
 
 /// Returns true if the description is that of a group of alternatives.
@@ -199,6 +233,14 @@ impl RefusedCommandLine<'_> {
     /// Returns the index of this word among [`Self::words`].
     fn index_of(&self, word: &str) -> Option<usize> {
         self.args.iter().skip(1).rposition(|arg| arg == word)
+    }
+
+    /// Returns the index of the last word that is this long option or its short form, and that word.
+    fn find_option(&self, option: &str) -> Option<(usize, String)> {
+        let has_name = |arg: &&Arg| arg.get_long().is_some() && arg.get_long() == option.strip_prefix("--");
+        let short = self.command.get_arguments().find(has_name).and_then(Arg::get_short);
+        let forms = [Some(option.to_owned()), short.map(|letter| format!("-{letter}"))];
+        forms.into_iter().flatten().filter_map(|form| Some((self.index_of(&form)?, form))).max()
     }
 
     /// Returns the words before the one at `index`, these new words, and the words after it as a command.
@@ -326,6 +368,14 @@ fn unknown_argument_message(argument: &str, line: &RefusedCommandLine<'_>) -> St
 /// Suggests an option in place of an unknown one, or for an argument too many.
 fn argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
     let Some(word) = text(error, ContextKind::InvalidArg) else { return Vec::new() };
+    if word == "--dry-run" && line.short_name() == "delete-env" {
+        let state = line.file().unwrap_or_else(|| "MANIFEST".to_owned());
+        let command = command_text(["state".to_owned(), "show".to_owned(), state]);
+        return vec![
+            format!("see what is on record: {command}"),
+            "without -n, on a terminal, it lists what it would delete, and asks first".to_owned(),
+        ];
+    }
     if let Some(hint) = option_hint(word, line.command) {
         return vec![hint];
     }
@@ -398,7 +448,8 @@ fn surplus_value_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Ve
 fn missing_value_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<String> {
     let Some(argument) = text(error, ContextKind::InvalidArg) else { return Vec::new() };
     let option = option_name(argument);
-    let Some(index) = line.index_of(option) else { return Vec::new() };
+    let Some((index, typed_option)) = line.find_option(option) else { return Vec::new() };
+    let option = typed_option.as_str();
     if option == "--restore" {
         return vec![format!("list the versions: {}", line.with_words_at(index, &[]))];
     }
@@ -437,11 +488,7 @@ fn missing_argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) ->
     match (line.short_name(), arguments.as_slice()) {
         ("state forget", [argument]) if is_group(argument) => {
             let command = command_text(["state".to_owned(), "show".to_owned(), file()]);
-            return Some(vec![
-                format!("list the records: {command}"),
-                "name the one to forget with --vm, --disk, --stemcell, --snapshot, --call or --failed-calls"
-                    .to_owned(),
-            ]);
+            return Some(vec![format!("list the records: {command}")]);
         }
         ("render", [argument]) if option_name(argument) == "--job" => {
             let inputs = Inputs { manifest: file().into(), ..Inputs::default() };
@@ -573,7 +620,32 @@ fn value_hint(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };
     let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == given_value).map(|(_, value)| *value);
     let synonym = synonym.filter(|value| values.iter().any(|valid| valid == value));
-    synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str))).map(did_you_mean_question)
+    let suggestion = synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str)));
+    Some(suggestion.map_or_else(|| format!("the values are {}", and_list(values)), did_you_mean_question))
+}
+
+/// Returns the options with which another one cannot be used.
+fn conflicting_options(error: &clap::Error) -> Vec<&str> {
+    let descriptions = match error.get(ContextKind::PriorArg) {
+        Some(ContextValue::String(description)) => std::slice::from_ref(description),
+        Some(ContextValue::Strings(descriptions)) => descriptions.as_slice(),
+        _ => &[],
+    };
+    descriptions.iter().map(|description| option_name(description)).collect()
+}
+
+/// Names the option to leave out, for options that cannot be used together.
+fn conflict_hint(error: &clap::Error) -> Option<String> {
+    let option = option_name(text(error, ContextKind::InvalidArg)?);
+    let other_options = conflicting_options(error);
+    Some(match (option, other_options.as_slice()) {
+        ("--follow", ["--dir" | "--out"]) => {
+            format!("{option} prints to standard output: leave out {}", other_options.concat())
+        }
+        (_, []) => return None,
+        (option, [other]) if *other == option => return None,
+        _ => format!("leave out {option}, or else {}", and_list(&other_options)),
+    })
 }
 
 /// Explains a word after `--wait`, which counts as its duration.
@@ -610,11 +682,10 @@ mod tests {
     fn usage_in_errors_is_that_of_help() {
         for (line, expected) in [
             ("monopile create-env --bogus", "create-env [OPTIONS] [MANIFEST]"),
-            ("monopile vars check", "vars check [OPTIONS] [STORE]"),
-            ("monopile vars get", "vars get [OPTIONS] [STORE] <OP-PATH>"),
-            ("monopile logs --follow --out x", "logs [OPTIONS] [MANIFEST]"),
-            ("monopile scp", "scp [OPTIONS] <MANIFEST> <PATH> <PATH>..."),
-            ("monopile state nope", "state [OPTIONS] <COMMAND>"),
+            ("monopile vars check --bogus", "vars check [OPTIONS] [STORE]"),
+            ("monopile vars get --bogus", "vars get [OPTIONS] [STORE] <OP-PATH>"),
+            ("monopile logs a.yml --num many", "logs [OPTIONS] [MANIFEST]"),
+            ("monopile scp --bogus", "scp [OPTIONS] <MANIFEST> <PATH> <PATH>..."),
             ("monopile nope", "[OPTIONS] <COMMAND>"),
         ] {
             assert_eq!(usage(line), expected, "{line}");
@@ -663,6 +734,10 @@ mod tests {
                 "leave it out: `monopile delete-env a.yml --skip-drain`",
             ),
             ("monopile plan a.yml --vars-store", "add it: `monopile plan a.yml --vars-store FILE`"),
+            ("monopile plan --ops-file a.yml -o", "add it: `monopile plan --ops-file a.yml -o FILE`"),
+            ("monopile logs a.yml -f --dir x", "--follow prints to standard output: leave out --dir"),
+            ("monopile cloud-check --auto --report", "leave out --auto, or else --report"),
+            ("monopile example helo", "did you mean 'hello'?"),
             ("monopile state backup a.yml --restore", "list the versions: `monopile state backup a.yml`"),
             ("monopile repack-stemcell a.tgz", "add it: `monopile repack-stemcell a.tgz RESULT`"),
             ("monopile vars rotate a.yml b --yes", "`vars rotate` asks no questions: leave out --yes"),
@@ -685,6 +760,11 @@ mod tests {
             ("monopile delete-env a.yml --recreate", "--recreate is an option of `create-env` and `plan`"),
             ("monopile status a.yml --dry-run", "--dry-run is an option of `create-env`"),
             (
+                "monopile delete-env a.yml --dry-run",
+                "see what is on record: `monopile state show MANIFEST`without -n, on a terminal, it lists \
+                 what it would delete, and asks first",
+            ),
+            (
                 "monopile vars list a.yml -o x",
                 "-o is an option of other commands, such as `create-env`, `plan` and `delete-env`",
             ),
@@ -698,7 +778,7 @@ mod tests {
             ("monopile completion bsh", "did you mean 'bash'?"),
             ("monopile plan a.yml --update-strategy replace", "did you mean 'recreate'?"),
             ("monopile plan a.yml --update-strategy inplace", "did you mean 'in-place'?"),
-            ("monopile plan a.yml --update-strategy displace", ""),
+            ("monopile plan a.yml --update-strategy displace", "the values are auto, in-place and recreate"),
             (
                 "monopile baremetal node provide --wait node-1",
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
@@ -723,8 +803,14 @@ mod tests {
             ("monopile cache list x", "'x' is one argument too many: `cache list` takes none"),
             ("monopile cloud-check a.yml --auto x", "'x' is one argument too many: --auto takes no value"),
             ("monopile plan a.yml --skip-drain=yes", "--skip-drain takes no value, such as 'yes'"),
-            ("monopile plan a.yml --vars-store", "--vars-store needs a value"),
-            ("monopile repack-stemcell a.tgz", "`repack-stemcell` needs RESULT"),
+            ("monopile plan a.yml --vars-store", "--vars-store needs a FILE"),
+            ("monopile plan a.yml -o", "-o (--ops-file) needs a FILE"),
+            ("monopile create-env a.yml --state", "--state needs a FILE or URL"),
+            ("monopile logs a.yml -f --out x", "--follow cannot be used with --out"),
+            ("monopile example helo", "there is no example 'helo'"),
+            ("monopile completion bsh", "there is no shell 'bsh'"),
+            ("monopile repack-stemcell a.tgz", "`repack-stemcell` needs a RESULT"),
+            ("monopile upload-stemcell a.yml", "`upload-stemcell` needs a PATH or URL"),
             ("monopile render a.yml", "`render` needs --job NAME"),
             (
                 "monopile state forget a.yml",
@@ -733,8 +819,9 @@ mod tests {
             ("monopile scp a.yml x", "`scp` needs a source and a destination"),
         ] {
             let text = error_text(line);
-            assert!(text.starts_with(&format!("error: {message}\n\n")), "{line}: {text}");
-            assert!(text.contains("\nUsage: monopile"), "{line}: {text}");
+            assert!(text.starts_with(&format!("error: {message}\n")), "{line}: {text}");
+            // A hint makes the usage superfluous.
+            assert_ne!(text.contains("\nUsage: monopile"), text.contains("\n  tip: "), "{line}: {text}");
         }
     }
 }

@@ -406,7 +406,7 @@ fn call_prints_the_exchange_without_secrets() {
     assert!(!run.stdout.contains("Problem"), "{}", run.stdout);
 
     let run = cpi.run("call", &["delete_dsk", "x"]).exits_with(1);
-    assert!(run.stderr.contains("did you mean 'delete_disk'?"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: did you mean 'delete_disk'?"), "{}", run.stderr);
     let run = cpi.run("call", &["delete_disk"]).exits_with(1);
     assert!(run.stderr.contains("not 0: delete_disk DISK_CID"), "{}", run.stderr);
     let run = cpi.run("call", &["has_disk", "no-such", "--json"]).success();

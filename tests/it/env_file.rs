@@ -91,7 +91,7 @@ fn env_file_applies_only_to_its_manifest_unless_named() {
 fn manifest_is_required_without_an_env_file() {
     let world = world();
     let failed_run = world.finish(inside(&world, "env", &["int", "--no-env-file"])).exits_with(2);
-    let expected = "error: no manifest is given\n  hint: name it: `monopile interpolate MANIFEST …`\n";
+    let expected = "error: no manifest is given\n  hint: name it: `monopile int MANIFEST --no-env-file`\n";
     assert_eq!(failed_run.stderr, expected);
     for (args, expected) in [
         (
@@ -105,16 +105,21 @@ fn manifest_is_required_without_an_env_file() {
              `vars_store` in ",
         ),
         // The usage shows the manifest as optional, so it is not among the missing arguments.
-        (
-            &["render"],
-            "error: `render` needs --job NAME\n\n  hint: add MANIFEST as well, or set it in a file ",
-        ),
+        (&["render"], "error: `render` needs --job NAME\n  hint: add MANIFEST as well, or set it in a file "),
         (
             &["render", "bosh.yml"],
-            "needs --job NAME\n\n  hint: add it: `monopile render bosh.yml --job NAME`\n\nUsage: ",
+            "needs --job NAME\n  hint: add it: `monopile render bosh.yml --job NAME`\n",
         ),
-        (&["delete-disk", "x"], "error: `delete-disk` needs CID\n\n  hint: name the manifest first"),
+        (&["delete-disk", "x"], "error: `delete-disk` needs a CID\n  hint: name the manifest first"),
         (&["cpi", "call"], "error: no CPI method is given\n"),
+        (
+            &["-e", "x", "status"],
+            "hint: -e names a director, not an environment; name it: `monopile status MANIFEST`\n",
+        ),
+        (
+            &["vars", "get", "/x"],
+            "error: no vars store is given\n  hint: name it: `monopile vars get STORE /x`\n",
+        ),
     ] {
         let failed_run = world.finish(inside(&world, ".", args)).exits_with(2);
         assert!(failed_run.stderr.contains(expected), "{}", failed_run.stderr);
@@ -141,7 +146,8 @@ fn rejects_unknown_keys_and_names_their_line() {
     for (text, expected) in [
         (
             "ops_file: [a]\n",
-            ".monopile.yml:1:1: the env file has the unknown key 'ops_file'; did you mean 'ops_files'?",
+            ".monopile.yml:1:1: the env file has the unknown key 'ops_file'\n  hint: did you mean \
+             'ops_files'?\n",
         ),
         (
             "recreate: true\n",
@@ -441,13 +447,14 @@ fn env_file_with_a_missing_manifest_is_not_trusted() {
     world.write(".monopile.yml", "manifest: bosch.yml\n");
     world.write("bosh.yml", "name: a\n");
     let run = world.run(["trust"]).exits_with(3);
-    let error = "error: manifest 'bosch.yml' does not exist; did you mean 'bosh.yml'?\n  \
-                 note: the env file '.monopile.yml' names it, and is not trusted\n";
+    let error = "error: manifest 'bosch.yml' does not exist\n  note: the env file '.monopile.yml' names it, \
+                 and is not trusted\n  hint: did you mean 'bosh.yml'?\n";
     assert!(run.stderr.contains(error), "{}", run.stderr);
     let run = world.run(["plan"]).exits_with(3);
     assert!(run.stderr.contains("is not trusted yet"), "{}", run.stderr);
     assert!(
-        run.stderr.contains("and its manifest 'bosch.yml' does not exist; did you mean"),
+        run.stderr
+            .contains("and its manifest 'bosch.yml' does not exist\n  hint: did you mean 'bosh.yml'?\n"),
         "{}",
         run.stderr
     );

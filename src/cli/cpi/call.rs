@@ -10,7 +10,7 @@ use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
-use base::error::did_you_mean;
+use base::error::{did_you_mean, nearest, question};
 use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
@@ -106,9 +106,17 @@ impl CallArgs {
         };
         Ok(match finished_call.has_succeeded {
             true => output,
-            false => output.with_problem(call_error(&method, &finished_call, prepared_cpi.cpi.timeout)),
+            false => {
+                let error = call_error(&method, &finished_call, prepared_cpi.cpi.timeout);
+                let suggestion = nearest(&method, method_names()).map(question);
+                output.with_problem(error.with_hints(suggestion))
+            }
         })
     }
+}
+
+fn method_names() -> impl Iterator<Item = &'static str> {
+    Method::all().map(Method::name)
 }
 
 /// Warns about an unknown method or unusual arguments. The call is made anyway.
@@ -120,7 +128,7 @@ fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Valu
             }
         }
         Err(unknown) => {
-            let hint = did_you_mean(method, Method::all().map(Method::name));
+            let hint = did_you_mean(method, method_names());
             session.reporter.warn(format!("{unknown}{hint}"));
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::error::{ContextKind, ContextValue};
@@ -12,7 +12,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
 use super::find::{self, OpenedEnvFile, SearchResult};
 use super::{EnvFile, read, trust};
-use crate::cli::hint_commands::EnvironmentArgs;
+use crate::cli::hint_commands::{EnvironmentArgs, shown_words};
 use crate::cli::{Cli, help, paths};
 use crate::ui;
 use base::text::{and_list, capitalized, clean_line, shell_word};
@@ -66,9 +66,12 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     };
     // `alternative` is another step.
     let unusable_if_unnamed = |error: clap::Error, alternative: Option<String>| match unnamed_error(&error) {
+        Some((error, word)) if is_given(matches, "ignored-environment") => {
+            let line = format!("monopile {} {word}", path.join(" "));
+            unusable(error.with_hint(format!("-e names a director, not an environment; name it: `{line}`")))
+        }
         Some((error, word)) => {
-            let ellipsis = if args.len() > path.len() + 1 { " …" } else { "" };
-            let line = format!("monopile {} {word}{ellipsis}", path.join(" "));
+            let line = line_with_word(grammar, args, word);
             unusable(error.with_hint(format!("name it: `{line}`")).with_hints(alternative))
         }
         None => Err(error),
@@ -130,6 +133,20 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     }
 }
 
+/// Returns the command line with a word after the words of the command.
+fn line_with_word(grammar: &Command, args: &[OsString], new_word: &str) -> String {
+    let (mut command, mut command_end) = (grammar, 0);
+    for (index, word) in args.iter().enumerate().skip(1) {
+        if let Some(subcommand) = command.find_subcommand(word) {
+            (command, command_end) = (subcommand, index);
+        }
+    }
+    let mut words = shown_words(args);
+    words.insert(command_end.min(words.len()), new_word.to_owned());
+    let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
+    format!("monopile {}", words.join(" "))
+}
+
 /// Adds a hint about the manifest or the vars store to the error for other missing words. If no env file can
 /// supply the manifest, the operator may have left it out, so that another word was read as such.
 fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString]) -> clap::Error {
@@ -154,33 +171,55 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
     if !lacks_positional(&error) {
         return error;
     }
+    let manifest = given_manifest(grammar, args);
+    if command.get_name() == "scp" {
+        let manifest = manifest.unwrap_or_else(|| "MANIFEST".to_owned());
+        return with_hints(
+            error,
+            vec![
+                format!("from the VM: `{line} {} :/PATH .`", shell_word(&manifest)),
+                format!("to the VM: `{line} {} FILE :/PATH`", shell_word(&manifest)),
+            ],
+        );
+    }
+    // For example `PATH` of `PATH|URL`.
     let words = command.get_positionals().map(|arg| match arg.get_value_names() {
-        Some([name, ..]) => name.to_string(),
+        Some([name, ..]) => name.split('|').next().unwrap_or(name).to_owned(),
         _ => arg.get_id().as_str().to_uppercase(),
     });
     let words: Vec<String> = words.collect();
     let mut value_names = command.get_positionals().filter_map(Arg::get_value_names);
-    if value_names.nth(1).is_some_and(|names| names == ["CID"])
-        && let Some(manifest) = lone_manifest(grammar, args)
-    {
-        let list = match command.get_name() {
-            "attach-disk" | "delete-disk" => "disks",
-            "delete-snapshot" => "snapshots",
-            "delete-stemcell" => "stemcells",
-            _ => "status",
-        };
-        let list = format!("monopile {list} {}", shell_word(&manifest));
-        return with_hint(error, format!("add the CID; to see those on record: `{list}`"));
+    let takes_cid = value_names.nth(1).is_some_and(|names| names.iter().any(|name| name.ends_with("CID")));
+    match manifest {
+        Some(manifest) if takes_cid => {
+            let list = match command.get_name() {
+                "attach-disk" | "delete-disk" => "disks",
+                "delete-snapshot" => "snapshots",
+                "delete-stemcell" => "stemcells",
+                _ => "status",
+            };
+            let list = format!("monopile {list} {}", shell_word(&manifest));
+            with_hint(error, format!("add the CID; to see those on record: `{list}`"))
+        }
+        // The hint is the given command line with the missing words.
+        Some(_) => error,
+        None => {
+            let reason = match find::find() {
+                Ok(SearchResult::File(_)) => ", even with an env file",
+                _ => "",
+            };
+            with_hint(error, format!("name the manifest first{reason}: `{line} {}`", words.join(" ")))
+        }
     }
-    with_hint(error, format!("name the manifest first, even with an env file: `{line} {}`", words.join(" ")))
 }
 
-/// Returns the manifest if it is an existing file, and the only argument that is not an option.
-fn lone_manifest(grammar: &Command, args: &[OsString]) -> Option<String> {
+/// Returns the manifest in a partial command line, if it is an existing YAML file.
+fn given_manifest(grammar: &Command, args: &[OsString]) -> Option<String> {
     let matches = grammar.clone().ignore_errors(true).try_get_matches_from(args).ok()?;
     let (_, matches) = innermost_command(&matches);
     let word = matches.try_get_raw("manifest").ok()??.next()?.to_str()?;
-    paths::exists(word).then(|| word.to_owned())
+    let path = paths::expand(Path::new(word), paths::home().as_deref());
+    (is_yaml_name(word) && path.is_file()).then(|| word.to_owned())
 }
 
 /// Returns true for the error for an argument that is missing.
@@ -331,11 +370,10 @@ fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile
     if is_given(matches, "store") || !paths::exists(word) {
         return None;
     }
-    let is_yaml = [".yml", ".yaml"].iter().any(|extension| word.ends_with(extension));
-    if !is_yaml && file.is_some_and(|file| file.content.vars_store_in_use().is_some()) {
+    if !is_yaml_name(word) && file.is_some_and(|file| file.content.vars_store_in_use().is_some()) {
         return None;
     }
-    let word_path = paths::expand(std::path::Path::new(word), paths::home().as_deref());
+    let word_path = paths::expand(Path::new(word), paths::home().as_deref());
     if manifest::is_manifest(&word_path) {
         let error = Error::usage(format!("'{word}' is a manifest, not a vars store"));
         let store = paths::default_vars_store(&word_path, &word_path).filter(|store| store.exists());
@@ -344,7 +382,7 @@ fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile
                 "its vars store is beside it: `monopile {command} {} {placeholder}`",
                 shell_word(&store.to_string_lossy())
             )),
-            None => error.with_hint("name its vars store: with --vars-store, that of create-env"),
+            None => error.with_hint("name the file that create-env got with --vars-store"),
         });
     }
     let store = shell_word(word);
@@ -356,8 +394,17 @@ fn lone_store_error(path: &[String], matches: &ArgMatches, file: Option<&EnvFile
     )
 }
 
-fn with_hint(mut error: clap::Error, hint: String) -> clap::Error {
-    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+fn is_yaml_name(name: &str) -> bool {
+    [".yml", ".yaml"].iter().any(|extension| name.ends_with(extension))
+}
+
+fn with_hint(error: clap::Error, hint: String) -> clap::Error {
+    with_hints(error, vec![hint])
+}
+
+fn with_hints(mut error: clap::Error, hints: Vec<String>) -> clap::Error {
+    let hints = hints.into_iter().map(Into::into).collect();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(hints));
     error
 }
 

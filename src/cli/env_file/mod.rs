@@ -42,6 +42,17 @@ pub(super) struct EnvFileArgs {
     no_env_file: bool,
 }
 
+/// The hint for a command line without an environment.
+pub(super) const SET_MANIFEST_HINT: &str =
+    "or set `manifest` in a file .monopile.yml, here or in a directory above";
+
+impl EnvFileArgs {
+    /// Returns true if env files are ignored.
+    pub(super) fn is_ignored(&self) -> bool {
+        self.no_env_file
+    }
+}
+
 /// Parses `--env-file` to a path. [`parse_command_line`] replaces the value with the content.
 fn unread_file_parser() -> impl TypedValueParser<Value = EnvFile> {
     OsStringValueParser::new().map(|path: OsString| EnvFile {

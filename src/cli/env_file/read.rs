@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::find::OpenedEnvFile;
+use super::find::{FILE_NAME, OpenedEnvFile};
 use super::{Content, EnvFile, FileOption, OptionUse};
 use crate::cli::{paths, vars_exec_args};
 use base::error::did_you_mean;
@@ -89,8 +89,12 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
     let bytes =
         input::read_file(&opened_file.file, MAX_ENV_FILE_BYTES).map_err(|error| match error.kind() {
             std::io::ErrorKind::IsADirectory => {
-                Error::invalid(format!("env file '{}' is a directory", path.display()))
-                    .with_hint("name the file in it: `monopile SAME-COMMAND --env-file FILE`")
+                let file = path.join(FILE_NAME);
+                let error = Error::invalid(format!("env file '{}' is a directory", path.display()));
+                match file.exists() {
+                    true => error.with_hint(format!("name the file in it: '{}'", file.display())),
+                    false => error.with_note(format!("it has no {FILE_NAME}")),
+                }
             }
             std::io::ErrorKind::FileTooLarge => Error::invalid(format!(
                 "env file '{}' is larger than {} MiB",
@@ -131,7 +135,7 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
                 content: Arc::new(reader.content),
             });
         }
-        [problem] => Error::invalid(problem),
+        [problem] => Error::from_problem(problem),
         problems => Error::invalid(format!(
             "the env file '{}' is not valid: {} problems",
             path.display(),

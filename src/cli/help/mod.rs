@@ -425,7 +425,7 @@ fn no_page_error(word: &str, grammar: &Command) -> clap::Error {
     let hint = suggestion.unwrap_or_else(|| {
         "to list the commands: `monopile help`\n  hint: to list the pages: `monopile help help`".to_owned()
     });
-    let text = format!("there is no command or page '{word}'\n\n  hint: {hint}\n\n{MORE_INFORMATION_NOTE}");
+    let text = format!("there is no command or page '{word}'\n  hint: {hint}\n");
     let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
     error
@@ -446,9 +446,6 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
     grammar.subcommand(help)
 }
 
-/// The words of clap before the option for help, which `finish` replaces.
-const MORE_INFORMATION_NOTE: &str = "For more information, try '--help'.\n";
-
 /// The last paragraph of `monopile -h`.
 const DOCUMENTATION_NOTE: &str = "\
 `monopile help COMMAND` explains a command, `monopile help PAGE` prints a page
@@ -462,9 +459,13 @@ without a unit is in seconds.";
 
 /// Returns true if a command takes a duration or an age.
 pub fn takes_duration(command: &Command) -> bool {
-    let is_duration = |name: &clap::builder::Str| ["DURATION", "AGE"].contains(&name.as_str());
-    let mut arguments = command.get_arguments().filter(|arg| !arg.is_hide_set());
-    arguments.any(|arg| arg.get_value_names().unwrap_or_default().iter().any(is_duration))
+    command.get_arguments().any(|arg| !arg.is_hide_set() && is_duration(arg))
+}
+
+/// Returns true for the argument of a duration or an age.
+pub(super) fn is_duration(arg: &Arg) -> bool {
+    let is_name = |name: &clap::builder::Str| ["DURATION", "AGE"].contains(&name.as_str());
+    arg.get_value_names().unwrap_or_default().iter().any(is_name)
 }
 
 /// The end of the help that `-h` prints for a command.
