@@ -174,7 +174,7 @@ fn rejects_damaged_stemcells() {
     let cut = |bytes: Vec<u8>| bytes[..bytes.len() / 2].to_vec();
     for (bytes, sha, expected) in [
         (StemcellTarball { has_manifest: false, ..good() }.build(), None, &["no stemcell.MF"][..]),
-        (StemcellTarball { image: None, ..good() }.build(), None, &["no 'image'"]),
+        (StemcellTarball { image: None, ..good() }.build(), None, &["no image"]),
         (
             StemcellTarball { api_version: Some("two".into()), ..good() }.build(),
             None,

@@ -444,7 +444,7 @@ fn invalid_arguments_are_explained() {
         (&["cpi", "info", "--path", "./script"], 1, "its interpreter '/no/such/interpreter', named in its"),
         (&["cpi", "check", "--path", "./cpi", "--networks", "[]"], 2, "is not a JSON object"),
         (&["cpi", "check", "--path", "./cpi", "--networks", "{"], 2, "--networks is not JSON"),
-        (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "[possible values: v1, v2]"),
+        (&["cpi", "check", "--path", "./cpi", "--contract", "v3"], 2, "hint: did you mean 'v1'?"),
         (&["cpi", "check", "none.yml"], 3, "none.yml"),
     ] {
         let run = cpi.world.run(arguments);
