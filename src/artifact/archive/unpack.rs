@@ -72,7 +72,12 @@ pub fn unpack_file(
 
 /// Unpacks an archive of [`pack_tree`](super::pack_tree) into the new directory `destination`, whose parent
 /// must exist. Unlike [`unpack_stream`], sets all modes, also those that keep the owner from writing.
-pub fn unpack_tree(stream: impl Read, source_name: &str, destination: &Path, expected: &Digest) -> Result<()> {
+pub fn unpack_tree(
+    stream: impl Read,
+    source_name: &str,
+    destination: &Path,
+    expected: &Digest,
+) -> Result<()> {
     let options =
         UnpackOptions { links: Links::Verbatim, returns_attributes: true, ..UnpackOptions::default() };
     let content = unpack_stream(stream, source_name, destination, Some(expected), &options)?;

@@ -10,7 +10,7 @@ use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
-use base::error::{did_you_mean, nearest, question};
+use base::error::{did_you_mean, did_you_mean_question, nearest};
 use base::text::json_problem;
 use base::{Error, Result};
 use engine::cpi::Method;
@@ -108,7 +108,7 @@ impl CallArgs {
             true => output,
             false => {
                 let error = call_error(&method, &finished_call, prepared_cpi.cpi.timeout);
-                let suggestion = nearest(&method, method_names()).map(question);
+                let suggestion = nearest(&method, method_names()).map(did_you_mean_question);
                 output.with_problem(error.with_hints(suggestion))
             }
         })

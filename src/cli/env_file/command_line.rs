@@ -141,7 +141,7 @@ fn line_with_word(grammar: &Command, args: &[OsString], new_word: &str) -> Strin
             (command, command_end) = (subcommand, index);
         }
     }
-    let mut words = shown_words(args);
+    let mut words = shown_words(args, command);
     words.insert(command_end.min(words.len()), new_word.to_owned());
     let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
     format!("monopile {}", words.join(" "))

@@ -6,7 +6,7 @@ use super::item_lookup::{ItemLookup, LookupResult};
 use super::path::{Modifier, Path, Token};
 use super::suggest::{self, Alternatives};
 use crate::node_kind::kind_with_article;
-use base::error::question;
+use base::error::did_you_mean_question;
 use yaml::{Data, Mapping, Node};
 
 /// The error of a path that cannot be followed.
@@ -104,7 +104,7 @@ impl<'a> PathStep<'a> {
             Alternatives::Nearest(name) => {
                 let suggestion = format!("{}/{name}", self.path.prefix(self.token_index));
                 let error = self.error(kind, format!("'{path}' does not exist"));
-                PathError { suggestion: Some(question(&suggestion)), ..error }
+                PathError { suggestion: Some(did_you_mean_question(&suggestion)), ..error }
             }
         }
     }
