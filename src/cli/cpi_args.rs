@@ -59,7 +59,7 @@ pub struct CpiArgs {
     /// Stop waiting for a CPI call after this time [default: no limit]
     ///
     /// The process of a call that changes something on record is not killed. Run the same command again: it
-    /// waits for that process and picks up its answer. The process of any other call, such as a reboot, is
+    /// waits for that process and records its outcome. The process of any other call, such as a reboot, is
     /// killed.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     cpi_timeout: Option<Duration>,

@@ -12,7 +12,7 @@ use super::raw_answer::{self, AnswerBody};
 use super::redacted;
 use base::Result;
 use engine::cpi::{Answer, CheckedAnswer, CpiErrorKind, Info, Method};
-use engine::protocol::{Contract, HIGHEST_API_VERSION, Terms};
+use engine::protocol::{Contract, HIGHEST_API_VERSION, ResourceKind, Terms};
 
 /// A finished call, with its secrets redacted.
 #[derive(Debug, Clone, Serialize)]
@@ -39,6 +39,9 @@ pub struct FinishedCall {
     /// The result of `info`, if it was called.
     #[serde(skip)]
     pub info: Option<Info>,
+    /// The resource that the call created.
+    #[serde(skip)]
+    pub created_resource: Option<(ResourceKind, String)>,
 }
 
 /// Converts a word of the command line to an argument. It is JSON if the method takes that kind of JSON at
@@ -86,7 +89,7 @@ fn finish_call(
     let raw_answer = raw_answer::read(exchange);
     let mut problems = raw_answer.unmet_expectations;
     problems.extend(raw_answer.problems);
-    let (mut has_succeeded, mut info, mut error) = (false, None, None);
+    let (mut has_succeeded, mut info, mut created_resource, mut error) = (false, None, None, None);
     match &raw_answer.content {
         AnswerBody::Result(result) => {
             // A run refuses an answer with other text beside it.
@@ -95,8 +98,20 @@ fn finish_call(
             match method.parse::<Method>().map(|method| CheckedAnswer::parse(method, terms, result)) {
                 Ok(Ok(reading)) => {
                     problems.extend(reading.violation);
-                    if let Answer::Info(answer) = reading.answer {
-                        info = Some(answer);
+                    match reading.answer {
+                        Answer::Info(answer) => info = Some(answer),
+                        Answer::Vm(vm) => created_resource = Some((ResourceKind::Vm, vm.cid.to_string())),
+                        // `update_disk` returns a disk on record.
+                        Answer::Disk(cid) if method == Method::CreateDisk.name() => {
+                            created_resource = Some((ResourceKind::Disk, cid.to_string()));
+                        }
+                        Answer::Stemcell(cid) => {
+                            created_resource = Some((ResourceKind::Stemcell, cid.to_string()));
+                        }
+                        Answer::Snapshot(cid) => {
+                            created_resource = Some((ResourceKind::Snapshot, cid.to_string()));
+                        }
+                        _ => {}
                     }
                 }
                 Ok(Err(problem)) => {
@@ -132,6 +147,7 @@ fn finish_call(
         has_succeeded,
         error: error.as_deref().map(redact),
         info,
+        created_resource,
     }
 }
 

@@ -120,8 +120,11 @@ fn find_document(stdout: &[u8], problems: &mut Vec<String>) -> Option<Map<String
                         start_of(other_line.trim())
                     )
                 }
+                None if !text.trim_start().starts_with(['{', '[']) => {
+                    format!("standard output is not JSON; it begins: {}", start_of(text.trim()))
+                }
                 None => format!(
-                    "standard output is not one JSON document ({}); it begins with {}",
+                    "standard output is not one JSON document ({}); it begins: {}",
                     json_problem(&error),
                     start_of(text.trim())
                 ),
@@ -252,7 +255,7 @@ mod tests {
         for (text, problem) in [
             ("", "nothing on standard output"),
             ("[]", "not an object"),
-            ("x", "not one JSON document"),
+            ("x", "not JSON; it begins: "),
             (r#"{"result": 1, "log": ""}"#, "lacks `error`"),
             (r#"{"result": 1, "error": null}"#, "lacks `log`"),
             (r#"{"result": null, "error": "x", "log": ""}"#, "null or an object"),

@@ -11,7 +11,7 @@ use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
 use base::error::{did_you_mean, did_you_mean_question, nearest};
-use base::text::json_problem;
+use base::text::{json_problem, shell_word};
 use base::{Error, Result};
 use engine::cpi::Method;
 
@@ -100,6 +100,15 @@ impl CallArgs {
             prepared_cpi.call_in_stage(session, &format!("Calling {method}"), |cpi, watching| {
                 conformance::call(cpi, &method, &arguments, versions, watching)
             })?;
+        if let Some((kind, cid)) = finished_call.created_resource.as_ref().filter(|_| !self.source.replays())
+        {
+            session.reporter.note(format!(
+                "this {kind} is not on record. To delete it: `monopile cpi call {} delete_{} {}`",
+                self.source.words(manifest.as_deref()),
+                kind.name().to_lowercase(),
+                shell_word(cid)
+            ));
+        }
         let output = match session.globals.prints_json() {
             true => CommandResult::json(&finished_call)?,
             false => CommandResult::Output(call_report(&finished_call).into_bytes()),

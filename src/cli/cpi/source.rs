@@ -117,6 +117,11 @@ impl SourceArgs {
         source + &arguments.collect::<String>()
     }
 
+    /// Returns true if the CPI is a transcript, which creates nothing.
+    pub(super) fn replays(&self) -> bool {
+        self.replay.is_some()
+    }
+
     /// Returns the hints after failed checks. `words` are the method and the arguments of a call that failed.
     pub(super) fn hints_for_failed_checks(&self, words: Option<&[String]>) -> Vec<String> {
         let call_hint = words.map(|words| {

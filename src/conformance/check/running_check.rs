@@ -269,7 +269,7 @@ impl RunningCheck<'_, '_> {
                 }
                 Ok(answer)
             }
-            Err(problem) => fail(problem),
+            Err(problem) => fail(format!("`{method}`: {problem}")),
         }
     }
 

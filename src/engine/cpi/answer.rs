@@ -107,7 +107,7 @@ impl CheckedAnswer {
     pub fn parse(method: Method, terms: Terms, result: &Value) -> Result<Self, String> {
         let shape = method.result_shape(terms.api_version);
         let wrong_form_error =
-            || format!("`{method}` must return {}, but returned {}", shape.describe(), show_value(result));
+            || format!("the result must be {}, not {}", shape.describe(), show_value(result));
         Ok(match (shape, result) {
             (ResultShape::Nothing, _) => Answer::Nothing.into(),
             (ResultShape::Anything, value) => Answer::Anything(value.clone()).into(),
@@ -172,7 +172,7 @@ impl ResultShape {
             ResultShape::Info => "an object with `api_version` and `stemcell_formats`",
             ResultShape::Cid(_) => "a non-empty CID",
             ResultShape::DiskCidOrNothing => "a non-empty CID, or null",
-            ResultShape::CidAndNetworks => "a list of a non-empty CID and the networks",
+            ResultShape::CidAndNetworks => "[\"CID\", NETWORKS]",
             ResultShape::Hint => "a string, an object or null",
             ResultShape::Boolean => "true or false",
             ResultShape::DiskCids => "a list of non-empty CIDs",
@@ -186,7 +186,7 @@ impl Info {
     /// Reads the result of `info`.
     fn from_result(result: &Value) -> Result<Self, String> {
         if !result.is_object() {
-            return Err(format!("`info` must return an object, but returned {}", show_value(result)));
+            return Err(format!("the result must be an object, not {}", show_value(result)));
         }
         let api_version = match result.get("api_version") {
             None | Some(Value::Null) => 1,

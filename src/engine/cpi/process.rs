@@ -12,7 +12,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::client::StopCause;
 use super::error::CpiError;
@@ -21,6 +21,10 @@ use crate::protocol::RequestId;
 use base::files::directory::parent;
 use base::files::durable::give_file_to_owner_of;
 use base::files::input;
+
+/// The time after which the log of a call shows the number of its process, so that the operator can look at a
+/// process that hangs.
+const LONG_CALL_DURATION: Duration = Duration::from_secs(30);
 
 /// The command line and environment of a CPI.
 #[derive(Debug, Clone)]
@@ -130,9 +134,15 @@ impl Executable {
         drop(files.answer);
         let mut log = CallLog::open(&files.log_path);
         let mut status = None;
+        let start = Instant::now();
+        let mut is_pid_shown = false;
         loop {
             let exit_message = exit_receiver.recv_timeout(Duration::from_millis(50));
             log.follow(on_log);
+            if !is_pid_shown && start.elapsed() >= LONG_CALL_DURATION {
+                is_pid_shown = true;
+                on_log(&format!("the CPI is still running, as process {}", group.as_raw_nonzero()));
+            }
             truncate_oversized_answer(&files.answer_path);
             match exit_message {
                 Ok(result) => {

@@ -67,27 +67,23 @@ const BROKEN_ANSWERS: &[(&str, &str, &str)] = &[
     (
         "a null result",
         "printf '{\"result\": null, \"error\": null}'",
-        "`create_vm` must return a list of a non-empty CID",
+        "the result must be [\"CID\", NETWORKS]",
     ),
-    ("an empty CID", "printf '{\"result\": \"\"}'", "must return a list of a non-empty CID"),
-    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "must return a list of a non-empty CID"),
-    ("an empty pair", "printf '{\"result\": []}'", "`create_vm` must return a list of a non-empty CID"),
+    ("an empty CID", "printf '{\"result\": \"\"}'", "the result must be [\"CID\", NETWORKS]"),
+    ("a blank CID", "printf '{\"result\": [\" \", {}]}'", "the result must be [\"CID\", NETWORKS]"),
+    ("an empty pair", "printf '{\"result\": []}'", "the result must be [\"CID\", NETWORKS]"),
     (
         "a CID that is a list",
         "printf '{\"result\": [[\"vm\"], {}]}'",
-        "`create_vm` must return a list of a non-empty CID",
+        "the result must be [\"CID\", NETWORKS]",
     ),
     (
         "networks that are text",
         "printf '{\"result\": [\"vm\", \"net\"]}'",
-        "`create_vm` must return a list of a non-empty CID",
+        "the result must be [\"CID\", NETWORKS]",
     ),
-    (
-        "an object",
-        "printf '{\"result\": {\"cid\": \"vm\"}}'",
-        "`create_vm` must return a list of a non-empty CID",
-    ),
-    ("a truth", "printf '{\"result\": true}'", "`create_vm` must return a list of a non-empty CID"),
+    ("an object", "printf '{\"result\": {\"cid\": \"vm\"}}'", "the result must be [\"CID\", NETWORKS]"),
+    ("a truth", "printf '{\"result\": true}'", "the result must be [\"CID\", NETWORKS]"),
     ("17 MiB of white space", "head -c 17M /dev/zero | tr '\\0' ' '", "larger than 16 MiB"),
     (
         "17 MiB of text",
@@ -273,7 +269,7 @@ fn rejects_wrong_result_types_of_every_method() {
         assert!(run.stderr.contains(problem), "{method} {result}: {}", run.stderr);
     };
     for (result, problem) in [
-        ("[]", "must return an object"),
+        ("[]", "the result must be an object"),
         ("{\"api_version\": \"2\"}", "`api_version` must be a whole number above 0"),
         ("{\"api_version\": 0}", "`api_version` must be a whole number above 0"),
         ("{\"api_version\": 99999999999999999999}", "`api_version` must be a whole number above 0"),
@@ -282,18 +278,12 @@ fn rejects_wrong_result_types_of_every_method() {
         assert_fails(&hello, "info", result, problem, false);
         assert!(!hello.world.exists("state.json"), "{result}");
     }
-    assert_fails(&hello, "create_stemcell", "{}", "`create_stemcell` must return a non-empty CID", false);
-    assert_fails(
-        &hello,
-        "create_stemcell",
-        "[\"image\"]",
-        "`create_stemcell` must return a non-empty CID",
-        true,
-    );
-    assert_fails(&hello, "create_disk", "null", "`create_disk` must return a non-empty CID", true);
-    assert_fails(&hello, "create_disk", "\"\"", "`create_disk` must return a non-empty CID", true);
+    assert_fails(&hello, "create_stemcell", "{}", "the result must be a non-empty CID", false);
+    assert_fails(&hello, "create_stemcell", "[\"image\"]", "the result must be a non-empty CID", true);
+    assert_fails(&hello, "create_disk", "null", "the result must be a non-empty CID", true);
+    assert_fails(&hello, "create_disk", "\"\"", "the result must be a non-empty CID", true);
     for result in ["7", "true", "[]"] {
-        assert_fails(&hello, "attach_disk", result, "`attach_disk` must return a string, an object", true);
+        assert_fails(&hello, "attach_disk", result, "the result must be a string, an object", true);
     }
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();
@@ -303,7 +293,7 @@ fn rejects_wrong_result_types_of_every_method() {
         Reaction::Instead("printf '{\"result\": \"true\"}'".into()),
     ));
     let run = hello.delete(&[]).exits_with(1);
-    assert!(run.stderr.contains("`has_vm` must return true or false"), "{}", run.stderr);
+    assert!(run.stderr.contains("the result must be true or false"), "{}", run.stderr);
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
