@@ -55,6 +55,7 @@ pub(crate) fn utf8_text(bytes: Vec<u8>, path: &Path, kind: &str) -> Result<Strin
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n');
         let path = source_path(path).display();
-        Error::invalid(format!("{path}:{}: {kind} is not UTF-8 text", line.count() + 1))
+        Error::invalid(format!("{path}:{}: the {kind} is not UTF-8 text", line.count() + 1))
+            .with_hint("save it as UTF-8")
     })
 }

@@ -304,7 +304,7 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     let mut partial_inputs = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
     let _ = partial_inputs.sources.fill(inputs);
-    let _ = read_outline(inputs, &mut partial_inputs.root);
+    let _ = read_outline(inputs, &mut partial_inputs.root, &mut Vec::new());
     partial_inputs.urls = secrets::literal_urls(&partial_inputs.root);
     partial_inputs.definitions = Definitions::of(&partial_inputs.root).unwrap_or_default();
     partial_inputs.cpi_config =
@@ -369,7 +369,7 @@ impl PartialInputs {
         check: &ValuesCheck<'_>,
     ) -> Result<()> {
         self.sources.fill(inputs)?;
-        let outline = read_outline(inputs, &mut self.root);
+        let outline = read_outline(inputs, &mut self.root, &mut self.warnings);
         if options.refuses_other_files {
             // Ops files cannot be applied to a file of another kind either, so this error explains theirs.
             refuse_other_files(&self.root, &inputs.manifest)?;
@@ -430,7 +430,7 @@ impl PartialInputs {
         });
         let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
-            self.warnings = unused_warnings(inputs, &resolver);
+            self.warnings.extend(unused_warnings(inputs, &resolver));
             self.warnings.extend(manifest_as_variables_warnings(inputs, &self.sources, &resolver));
             self.warnings.extend(prefix_warnings(inputs));
         }
@@ -604,7 +604,7 @@ fn read_config(path: &Path, kind: &str) -> Result<Node> {
 /// Reads the manifest and applies its ops files, without interpolation.
 pub fn load_outline(inputs: &Inputs) -> Result<Node> {
     let mut root = Data::Null.into();
-    read_outline(inputs, &mut root)?;
+    read_outline(inputs, &mut root, &mut Vec::new())?;
     Ok(root)
 }
 
@@ -627,8 +627,9 @@ pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String
     lists.flatten().filter_map(|address| address.as_str().map(str::to_owned)).collect()
 }
 
-/// Does the work of [`load_outline`]. After an error, `root` holds the partial result.
-fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
+/// Does the work of [`load_outline`]. After an error, `root` holds the partial result. Adds the warnings of
+/// the ops files to `warnings`.
+fn read_outline(inputs: &Inputs, root: &mut Node, warnings: &mut Vec<String>) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
     if inputs.ops_files.is_empty() {
         *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
@@ -651,7 +652,11 @@ fn read_outline(inputs: &Inputs, root: &mut Node) -> Result<()> {
         Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     let mut lookup = ItemLookup::default();
-    ops.into_iter().try_for_each(|ops| ops?.apply_to(root, &mut lookup))
+    ops.into_iter().try_for_each(|ops| {
+        let ops = ops?;
+        warnings.extend_from_slice(ops.warnings());
+        ops.apply_to(root, &mut lookup)
+    })
 }
 
 /// Returns the hints for variables without a value: the files beside the manifest that have them, or else the

@@ -233,7 +233,7 @@ impl VarsProgram {
             )
         };
         let source = PathBuf::from(format!("output of {name}"));
-        let text = crate::files::utf8_text(output, &source, "the output")
+        let text = crate::files::utf8_text(output, &source, "output")
             .map_err(|error| output_error(error.to_string()))?;
         let root = yaml::load(&text, &source).map_err(|error| output_error(error.to_string()))?;
         match &root.data {

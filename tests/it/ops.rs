@@ -453,6 +453,19 @@ fn malformed_operations_are_rejected_before_any_runs() {
 }
 
 #[test]
+fn unknown_keys_are_reported() {
+    let text = "- {type: remove, path: /a, extra: 1}\n- {type: remove, path: /b, eror: x}\n";
+    let ops = Ops::load(text, Path::new("o.yml")).unwrap();
+    assert_eq!(
+        ops.warnings(),
+        [
+            "o.yml:1:28: operation 1 has the unknown key 'extra', which is ignored",
+            "o.yml:2:28: operation 2 has the unknown key 'eror', which is ignored; did you mean 'error'?",
+        ]
+    );
+}
+
+#[test]
 fn explicit_null_is_a_value() {
     let after =
         apply("- {type: replace, path: /name, value: ~}\n- {type: replace, path: /map/one, value: null}\n")

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::az::{self, Az};
 use super::network::{self, Network};
-use super::sections::{Sections, names};
+use super::sections::{Sections, names, nearest_or};
 use super::{
     ArtifactOrigin, ArtifactRef, CertificateBundle, CloudProvider, CpiSource, Deployment, InstanceGroup,
     JobRef, ReleaseRef, VmSpec, WatchTime,
@@ -19,7 +19,7 @@ use crate::userland::{self, UserlandRef};
 use base::error::{did_you_mean, did_you_mean_question};
 use base::redact::Redactor;
 use base::secret::Secret;
-use base::text::shell_word;
+use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use yaml::{Data, Node};
 
@@ -234,6 +234,26 @@ fn find_instance_group<'a>(root: &Field<'a>, problems: &mut Problems) -> Option<
     }
 }
 
+/// Reads the release of a job, which must be one of `releases`.
+fn read_release_name(job: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<String> {
+    let known_releases = || match releases {
+        [] => String::new(),
+        [release] => format!("; the only release is '{release}'"),
+        releases => format!("; the releases are {}", comma_list(releases)),
+    };
+    if job.get("release").is_none() {
+        job.add_problem(problems, format!("needs `release: RELEASE`{}", known_releases()));
+        return None;
+    }
+    let release = job.required_text("release", problems)?;
+    if !releases.contains(&release) {
+        let hint = nearest_or(&release, releases.iter().map(String::as_str), known_releases);
+        let problem = format!("names release '{release}', which is not in `releases`{hint}");
+        job.add_problem_at("release", problems, problem);
+    }
+    Some(release)
+}
+
 /// Reads the instance group, which must be a service with one instance. Its jobs may be under `jobs` or, as
 /// in old manifests, `templates`.
 fn read_group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<InstanceGroup> {
@@ -267,14 +287,7 @@ fn read_group(field: &Field<'_>, releases: &[String], problems: &mut Problems) -
     let mut jobs: Vec<JobRef> = Vec::new();
     for job in field.list(key, problems) {
         let job_name = job.required_text("name", problems);
-        let release = job.required_text("release", problems);
-        if let Some(release) = &release
-            && !releases.contains(release)
-        {
-            let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            let problem = format!("names release '{release}', which is not in `releases`{hint}");
-            job.add_problem_at("release", problems, problem);
-        }
+        let release = read_release_name(&job, releases, problems);
         let properties = job.optional_object("properties", problems);
         let (Some(job_name), Some(release)) = (job_name, release) else { continue };
         if jobs.iter().any(|other| other.name == job_name) {
@@ -480,17 +493,7 @@ fn read_cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Proble
     let mut jobs = Vec::new();
     for template in templates {
         let name = template.required_text("name", problems);
-        let release = template.required_text("release", problems);
-        if let Some(release) = &release
-            && !releases.contains(release)
-        {
-            let hint = did_you_mean(release, releases.iter().map(String::as_str));
-            template.add_problem_at(
-                "release",
-                problems,
-                format!("names release '{release}', which is not in `releases`{hint}"),
-            );
-        }
+        let release = read_release_name(&template, releases, problems);
         jobs.push((name?, release?));
     }
     Some(CpiSource::Jobs(jobs))

@@ -5,10 +5,11 @@ use std::path::Path as FilePath;
 
 use super::apply;
 use super::item_lookup::ItemLookup;
-use super::path::Path;
+use super::path::{ParseError, Path};
 use super::walk::PathError;
 use crate::node_kind::kind_with_article;
 use crate::shape;
+use base::error::{did_you_mean, nearest};
 use base::text::{and_list, shell_word};
 use base::{Error, Result};
 use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
@@ -17,6 +18,7 @@ use yaml::{self, Data, MAX_DEPTH, Mapping, Node, Position};
 #[derive(Debug, Clone, Default)]
 pub struct Ops {
     ops: Vec<Op>,
+    warnings: Vec<String>,
 }
 
 /// One operation.
@@ -74,7 +76,13 @@ impl Ops {
             .enumerate()
             .map(|(index, item)| Op::read(item, index + 1, &line))
             .collect::<Result<_>>()?;
-        Ok(Ops { ops })
+        let warnings = items.iter().enumerate().flat_map(|(index, item)| unknown_keys(item, index + 1));
+        Ok(Ops { ops, warnings: warnings.collect() })
+    }
+
+    /// Returns warnings about unknown keys, which are ignored as in the bosh CLI.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Returns the number of operations.
@@ -100,13 +108,25 @@ impl Ops {
     }
 }
 
+/// The keys of an operation.
+const KNOWN_KEYS: [&str; 6] = ["type", "path", "value", "name", "error", "absent"];
+
+/// Returns a warning for each unknown key of an operation.
+fn unknown_keys(item: &Node, number: usize) -> Vec<String> {
+    let keys = item.as_map().into_iter().flat_map(Mapping::iter).map(|(key, _)| key);
+    let warning = |key: &Node| {
+        let name = key.as_str().filter(|name| !KNOWN_KEYS.contains(name))?;
+        let (place, hint) = (key.position.describe(), did_you_mean(name, KNOWN_KEYS));
+        Some(format!("{place}: operation {number} has the unknown key '{name}', which is ignored{hint}"))
+    };
+    keys.filter_map(warning).collect()
+}
+
 /// Returns `; is 'pth' (POSITION) a misspelling?` for a misspelt key, or an empty text.
 fn misspelling_note(map: &Mapping, expected_key: &str) -> String {
-    let known_keys = ["type", "path", "value", "name", "error", "absent"];
     let mut keys = map.iter().filter_map(|(key, _)| Some((key.as_str()?, &key.position)));
-    let misspelt = keys.find(|(key, _)| {
-        !known_keys.contains(key) && base::error::nearest(key, known_keys) == Some(expected_key)
-    });
+    let misspelt =
+        keys.find(|(key, _)| !KNOWN_KEYS.contains(key) && nearest(key, KNOWN_KEYS) == Some(expected_key));
     misspelt.map_or_else(String::new, |(key, position)| {
         format!("; is '{key}' ({}) a misspelling?", position.describe())
     })
@@ -150,17 +170,22 @@ impl Op {
             return Err(operation_error(format!("({kind}) has no `path`{}", misspelling_note(map, "path"))));
         };
         let path: Path = path_text.parse().map_err(|error| {
-            operation_error(format!("({kind} {path_text}) has an invalid path")).with_source(error)
+            let has_slash = !matches!(error, ParseError::NoSlash);
+            let error =
+                operation_error(format!("({kind} {path_text}) has an invalid path")).with_source(error);
+            if has_slash { error } else { error.with_hint(format!("write '/{path_text}'")) }
         })?;
         let operation = format!("({kind} {path_text})");
         let value = map.get("value").filter(|value| !value.is_null() || is_explicit_null(value, line));
         let action = match (kind, value) {
             ("replace", Some(value)) => Action::Replace(round_trip(value)),
             ("replace", None) => {
-                return Err(operation_error(format!(
-                    "{operation} has no value{}",
-                    misspelling_note(map, "value")
-                )));
+                let misspelling_note = misspelling_note(map, "value");
+                let error = operation_error(format!("{operation} has no value{misspelling_note}"));
+                return Err(match misspelling_note.is_empty() {
+                    true => error.with_hint("add `value: VALUE`, or `value: null` for no value"),
+                    false => error,
+                });
             }
             ("remove", value) if value.is_none_or(Node::is_null) => Action::Remove,
             ("remove", _) => {

@@ -207,7 +207,9 @@ impl<'a> PathStep<'a> {
                 self.path_so_far(),
                 self.parent()
             );
-            self.error(PathErrorKind::MissingIndex, message)
+            let mut error = self.error(PathErrorKind::MissingIndex, message);
+            error.hint = Some("the first item is 0, the last one -1; to add one, replace '-'".to_owned());
+            error
         })
     }
 

@@ -250,11 +250,24 @@ fn check(
         .map(|finding| format!("{}: {}", finding.name, finding.problem))
         .collect();
     let count = count_text(lines.len(), "problem");
+    let rows = report::list(store);
     let mut names: Vec<&str> = check_result.findings.iter().map(|finding| finding.name.as_str()).collect();
     names.dedup();
+    // The rotation of a certificate authority also renews the certificates that it signed.
+    let signed_names = |authority: &str| -> Vec<&str> {
+        let is_signed =
+            |row: &&VariableRow| row.name != authority && row.signed_by.as_deref() == Some(authority);
+        rows.iter().filter(is_signed).map(|row| row.name.as_str()).collect()
+    };
+    let renewed_names: Vec<&str> = names.iter().flat_map(|name| signed_names(name)).collect();
+    names.retain(|name| !renewed_names.contains(name));
     names.truncate(MAX_ROTATE_HINTS);
-    let rotate_hint =
-        |name: &str| format!("to generate a new value: `{}`", rotate::rotate_command(store, name));
+    let rotate_hint = |name: &str| {
+        let new_names = [vec![name], signed_names(name)].concat();
+        let values = if new_names.len() == 1 { "a new value" } else { "new values" };
+        let command = rotate::rotate_command(store, name);
+        format!("to generate {values} of {}: `{command}`", and_list(&new_names))
+    };
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
