@@ -10,7 +10,7 @@ pub enum RenderError {
     Template(Box<TemplateError>),
     /// The template uses Ruby that the native renderer does not support.
     /// [`RubyRenderer`](crate::ruby::RubyRenderer) may render it.
-    #[error("template '{template}' line {line}: {construct} is not supported by the built-in renderer")]
+    #[error("{template}:{line}: {construct} is not supported by the built-in renderer")]
     Unsupported {
         /// The template's name.
         template: String,
@@ -20,7 +20,7 @@ pub enum RenderError {
         construct: String,
     },
     /// The template exceeds a limit of the native renderer: its size, steps, memory or time.
-    #[error("template '{template}' line {line}: {message}")]
+    #[error("{template}:{line}: {message}")]
     Limit {
         /// The template's name.
         template: String,
@@ -66,11 +66,10 @@ pub struct TemplateError {
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "template '{}'", self.template)?;
-        if let Some(line) = self.line {
-            write!(f, " line {line}")?;
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.template, self.message)?,
+            None => write!(f, "template '{}': {}", self.template, self.message)?,
         }
-        write!(f, ": {}", self.message)?;
         match &self.expression {
             Some(expression) => write!(f, " (in `{expression}`)"),
             None => Ok(()),

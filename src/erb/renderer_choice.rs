@@ -186,7 +186,7 @@ mod tests {
         let path = path();
         for (choice, path) in [(RendererChoice::Auto, "/nowhere"), (RendererChoice::Native, path.as_str())] {
             let error = render(choice, path, UNSUPPORTED_TEMPLATE).unwrap_err().to_string();
-            assert!(error.contains("template 'a.erb' line 2: "), "{error}");
+            assert!(error.contains("a.erb:2: "), "{error}");
             assert!(error.contains("not supported by the built-in renderer"), "{error}");
         }
         assert!(render(RendererChoice::Ruby, "/nowhere", "<%= 1 %>").is_err());

@@ -90,7 +90,7 @@ fn missing_property_fails_before_any_effect() {
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
         let error = run.exits_with(3).stderr;
         assert!(
-            error.contains("'jobs/hello/templates/hello.conf.erb' line 2: Can't find property 'stroe'"),
+            error.contains("jobs/hello/templates/hello.conf.erb:2: Can't find property 'stroe'"),
             "{error}"
         );
         assert!(error.contains("did you mean the property 'store'?"), "{error}");
@@ -135,7 +135,7 @@ fn unsupported_ruby_fails_before_any_effect_without_ruby() {
         let error = run.exits_with(3).stderr;
         assert!(
             error.contains(
-                "'jobs/hello/templates/hello.conf.erb' line 2: ObjectSpace.count_objects is not supported"
+                "jobs/hello/templates/hello.conf.erb:2: ObjectSpace.count_objects is not supported"
             ),
             "{error}"
         );
@@ -208,23 +208,23 @@ fn render_template_errors_name_the_line() {
     let world = world();
     world.write("a.erb", "\n<%= p('web.prot') %>");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 2: Can't find property 'web.prot'"), "{error}");
+    assert!(error.contains("a.erb:2: Can't find property 'web.prot'"), "{error}");
     assert!(error.contains("in `p('web.prot')`"), "{error}");
     assert!(error.contains("did you mean the property 'web.port'?"), "{error}");
 
     world.write("a.erb", "<% x = nil %>\n\n<%= x.fetch('a') %>");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 3: undefined method `fetch' for nil:NilClass"), "{error}");
+    assert!(error.contains("a.erb:3: undefined method `fetch' for nil:NilClass"), "{error}");
     assert!(error.contains(" (in `x.fetch('a')`)"), "{error}");
 
     world.write("a.erb", "ok\n<% if true %>\n");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 3: unexpected end of the template\n"), "{error}");
+    assert!(error.contains("a.erb:3: unexpected end of the template\n"), "{error}");
     assert!(error.contains("  hint: correct the Ruby code in that line or before it"), "{error}");
 
     world.write("a.erb", "<% x = 'a'; loop { x += x } %>");
     let error = render_template(&world, &[]).exits_with(3).stderr;
-    assert!(error.contains("'a.erb' line 1: the values of the template need more"), "{error}");
+    assert!(error.contains("a.erb:1: the values of the template need more"), "{error}");
 }
 
 #[test]
