@@ -138,18 +138,19 @@ impl AccessSettings {
                 },
             })),
             other => {
-                let error = Error::invalid(format!("unknown `auth_type` '{other}' for Ironic"))
-                    .with_hint("set it to one of: none, http_basic, password");
-                return Err(SettingError { setting: "auth_type", error });
+                let problem = format!("`auth_type` must be none, http_basic or password, not '{other}'");
+                return Err(SettingError::new("auth_type", problem));
             }
         };
         let endpoint = match &self.endpoint {
             Some(endpoint) => Some(check_url_setting(endpoint, "endpoint", "/v1")?),
             None if matches!(auth, Auth::Keystone(_)) => None,
             None => {
-                let error = Error::invalid("no Ironic endpoint: `endpoint` is missing")
-                    .with_hint("set it to Ironic's URL, usually http://HOST:6385");
-                return Err(SettingError { setting: "endpoint", error });
+                return Err(SettingError {
+                    setting: "endpoint",
+                    error: Error::invalid("the URL of Ironic is missing (`endpoint`)"),
+                    example: Some("http://HOST:6385"),
+                });
             }
         };
         let roots = match &self.cacert {
@@ -176,23 +177,28 @@ pub struct SettingError {
     pub setting: &'static str,
     /// The error.
     pub error: Error,
+    /// A usual value, for a setting that is missing.
+    pub example: Option<&'static str>,
 }
 
 impl SettingError {
     fn new(setting: &'static str, problem: impl Into<String>) -> Self {
-        SettingError { setting, error: Error::invalid(problem) }
+        SettingError { setting, error: Error::invalid(problem), example: None }
     }
 }
 
 impl From<SettingError> for Error {
-    fn from(SettingError { error, .. }: SettingError) -> Self {
-        error
+    fn from(SettingError { setting, error, example }: SettingError) -> Self {
+        match example {
+            Some(example) => error.with_hint(format!("set `{setting}`, usually to {example}")),
+            None => error,
+        }
     }
 }
 
 /// Checks the URL of a setting with [`check_http_url`].
 fn check_url_setting(text: &str, setting: &'static str, suffix: &str) -> Result<String, SettingError> {
-    check_http_url(text, setting, suffix).map_err(|error| SettingError { setting, error })
+    check_http_url(text, setting, suffix).map_err(|error| SettingError { setting, error, example: None })
 }
 
 /// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` is the setting,
@@ -268,7 +274,7 @@ mod tests {
                 serde_json::json!({"auth_url": "http://h", "username": "u", "password": "s3cret"}),
                 "project_name",
             ),
-            (serde_json::json!({"endpoint": "http://h", "auth_type": "s3cret?"}), "set it to one of"),
+            (serde_json::json!({"endpoint": "http://h", "auth_type": "s3cret?"}), "must be none, http_basic"),
             (serde_json::json!({"endpoint": "http://h", "cacert": "s3cret"}), "cacert"),
             (serde_json::json!({"endpoint": "http://h", "api_version": "latest"}), "latest"),
         ] {

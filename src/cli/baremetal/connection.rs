@@ -152,11 +152,19 @@ impl Connection {
             cacert,
             api_version: nonempty(&self.os_baremetal_api_version),
         };
-        let access = settings.check(&session.redactor).map_err(|SettingError { setting, error }| {
-            let setting = if setting == "api_version" { "baremetal_api_version" } else { setting };
-            let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
-            error.with_hint(format!("set `{setting}` with --os-{option}, or in the variable OS_{variable}"))
-        })?;
+        let access =
+            settings.check(&session.redactor).map_err(|SettingError { setting, error, example }| {
+                let setting = if setting == "api_version" { "baremetal_api_version" } else { setting };
+                let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
+                error.with_hint(match example {
+                    Some(example) => {
+                        format!(
+                            "pass it: `monopile SAME-COMMAND --os-{option} {example}`, or set OS_{variable}"
+                        )
+                    }
+                    None => format!("set `{setting}` with --os-{option}, or in the variable OS_{variable}"),
+                })
+            })?;
         Ok(Client::connect(access)?)
     }
 }
