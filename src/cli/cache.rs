@@ -214,8 +214,13 @@ impl ExportArgs {
         let content = bundle::export(&request, &prepared_run.run)?;
         if content.downloads == 0 && content.packages == 0 {
             let packages = match request.signing_key {
-                Some(_) => "none of its packages is compiled",
-                None => "packages are exported only with --cache-sign KEY",
+                Some(_) => {
+                    "none of its packages is compiled. To compile them: `monopile create-env MANIFEST`"
+                }
+                None => {
+                    "no package is exported without a key. To export packages: `monopile SAME-COMMAND \
+                     --cache-sign KEY`"
+                }
             };
             session
                 .reporter

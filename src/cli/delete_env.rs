@@ -88,9 +88,9 @@ impl DeleteEnvArgs {
                 Some(other) => Err(Error::invalid(other.to_string())
                     .with_note("nothing was deleted")
                     .with_hint("check --state and the manifest: they may be of two environments")
-                    .with_hint(
-                        "if only the `name` in the manifest has changed, run `monopile delete-env \
-                             MANIFEST` on a terminal, without -n: it asks first",
+                    .with_rerun_hint(
+                        "if only the `name` in the manifest has changed, set it back, then run the same \
+                         command again",
                     )),
             };
         }

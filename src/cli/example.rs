@@ -161,7 +161,7 @@ impl ExampleArgs {
             true => String::new(),
             false => format!("`cd {}`, then ", shell_word(&self.directory.to_string_lossy())),
         };
-        Ok(CommandResult::Summary(format!("wrote example '{name}'\nnext: {first_step}{}", example.next)))
+        Ok(CommandResult::Summary(format!("Wrote example '{name}'\nnext: {first_step}{}", example.next)))
     }
 }
 

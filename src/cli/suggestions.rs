@@ -310,8 +310,24 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     if let Some(hint) = file_hint(given_word, command) {
         return vec![hint];
     }
+    if let Some(hint) = word_order_hint(given_word, &names, line) {
+        return vec![hint];
+    }
     let list = || format!("the commands of `{}` are {}", line.short_name(), and_list(&names));
     (!is_program).then(list).into_iter().collect()
+}
+
+/// Suggests the whole command if `word`, in place of a command, stands before one of these commands.
+fn word_order_hint(word: &str, names: &[&str], line: &RefusedCommandLine<'_>) -> Option<String> {
+    let mut words = line.words();
+    let index = line.index_of(word)?;
+    let next_word = words.get(index + 1)?;
+    let is_command = |name: &&&str| **name == next_word;
+    let name =
+        names.iter().find(is_command).copied().or_else(|| nearest(next_word, names.iter().copied()))?;
+    let name = name.to_owned();
+    words.splice(index..index + 2, [name, word.to_owned()]);
+    Some(format!("the command comes first: {}", command_text(words)))
 }
 
 /// Suggests the command for a file in place of a command.
@@ -744,6 +760,11 @@ mod tests {
             ("monopile disk", "did you mean 'disks'?"),
             ("monopile state shwo", "did you mean 'show'?"),
             ("monopile state create", "the commands of `state` are show, import, backup and forget"),
+            ("monopile state a.yml show", "the command comes first: `monopile state show a.yml`"),
+            (
+                "monopile baremetal node power n1 onn",
+                "the command comes first: `monopile baremetal node power on n1`",
+            ),
             ("monopile state restore", "did you mean 'backup'?"),
             ("monopile cache purge", "did you mean 'prune'?"),
             ("monopile purge", ""),

@@ -26,8 +26,8 @@ impl TrustArgs {
         let (path, is_trusted, text) = if self.revoke {
             let Revocation { path, was_trusted } = env_file::revoke(self.file.as_deref())?;
             let text = match was_trusted {
-                true => format!("'{}' is not trusted any more\n", path.display()),
-                false => format!("'{}' was not trusted\n", path.display()),
+                true => format!("The env file '{}' is not trusted any more.\n", path.display()),
+                false => format!("The env file '{}' was not trusted.\n", path.display()),
             };
             (path, false, text)
         } else {

@@ -235,14 +235,14 @@ fn options_in_the_file_are_validated_like_the_command_line() {
     };
     // Each value is validated like the option.
     for (text, expected) in [
-        ("update_strategy: never", "invalid value 'never' for '--update-strategy <STRATEGY>'"),
-        ("log_format: xml", "invalid value 'xml' for '--log-format <FORMAT>'"),
-        ("renderer: perl", "invalid value 'perl' for '--renderer <MODE>'"),
+        ("update_strategy: never", "`update_strategy` must be one of auto, in-place, recreate, not 'never'"),
+        ("log_format: xml", "`log_format` must be one of "),
+        ("renderer: perl", "`renderer` must be one of "),
         // The earlier name of the key.
-        ("cpi_api_version: 9", "invalid value '9' for '--cpi-api-version <N>'"),
-        ("cpi_timeout: soon", "invalid value 'soon' for '--cpi-timeout <DURATION>'"),
-        ("wait_for_lock: soon", "invalid value 'soon' for '--wait-for-lock <DURATION>'"),
-        ("drain_timeout: soon", "invalid value 'soon' for '--drain-timeout <DURATION>'"),
+        ("cpi_api_version: 9", "invalid value '9': "),
+        ("cpi_timeout: soon", "`cpi_timeout`: invalid value 'soon': "),
+        ("wait_for_lock: soon", "`wait_for_lock`: invalid value 'soon': "),
+        ("drain_timeout: soon", "`drain_timeout`: invalid value 'soon': "),
         ("cpi_config: cpis.yml", "CPI config 'cpis.yml' does not exist"),
         ("cloud_config: cloud.yml", "cloud config 'cloud.yml' does not exist"),
         ("vars_files: [no.yml]", "vars file 'no.yml' does not exist"),

@@ -563,10 +563,22 @@ fn file_error(file: &EnvFile, error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return None };
     let name = arg.split([' ', '.']).next()?.trim_start_matches('-');
     let option = file.content.options.iter().find(|option| option.name == name)?;
-    let text = error.render().to_string();
-    let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+    let valid_values = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) if !values.is_empty() => Some(values.join(", ")),
+        _ => None,
+    };
+    let message = match (valid_values, error.get(ContextKind::InvalidValue)) {
+        (Some(values), Some(ContextValue::String(value))) => {
+            format!("{} must be one of {values}, not '{value}'", option.place)
+        }
+        _ => {
+            let text = error.render().to_string();
+            let problem = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default();
+            format!("{}: {}", option.place, problem.trim().replacen(&format!(" for '{arg}'"), "", 1))
+        }
+    };
     Some(
-        Error::invalid(format!("{}: {message}", option.place))
+        Error::invalid(message)
             .with_hint("see the keys of env files and their values: `monopile help env-file`"),
     )
 }

@@ -66,6 +66,9 @@ const ENV_FILE_OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
     ("wait_for_lock", ValueShape::Text, OptionUse::Setting),
 ];
 
+/// The hint for a mistake in an env file.
+const KEYS_HINT: &str = "see its keys and their values: `monopile help env-file`";
+
 /// The maximum size of an env file, in bytes.
 pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
@@ -115,7 +118,8 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
                 "{}: the env file is {}, not a mapping",
                 root.position.describe(),
                 kind_with_article(&root)
-            )));
+            ))
+            .with_hint(KEYS_HINT));
         }
     };
     let mut reader = Reader {
@@ -143,7 +147,7 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
         ))
         .with_source(problems.join("\n")),
     };
-    Err(error.with_hint("see its keys and their values: `monopile help env-file`"))
+    Err(error.with_hint(KEYS_HINT))
 }
 
 /// Returns the base of relative paths. It is as short as the operator's path, unless that path is a link.

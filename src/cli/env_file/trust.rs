@@ -162,7 +162,7 @@ pub(super) fn description(file: &EnvFile) -> String {
     list("contact", contacted_hosts);
     match lines.is_empty() {
         true => "It runs, reads and contacts nothing.".to_owned(),
-        false => format!("When you run monopile here, this file makes it:\n{}", lines.join("\n")),
+        false => format!("With this file, monopile will:\n{}", lines.join("\n")),
     }
 }
 
