@@ -150,10 +150,10 @@ impl Encryption {
                 "{document} would be encrypted (--encrypt-to), and this run has no identity to read it again"
             ))
             .with_hint(IDENTITY_HINT),
-            false => Error::usage(format!(
-                "{document} would be encrypted for recipients (--encrypt-to) that do not include the owner \
-                 of the identity (--identity), so this run could not read it again"
-            ))
+            false => Error::usage(
+                "the recipients (--encrypt-to) do not include the owner of the identity (--identity)",
+            )
+            .with_note(format!("this run could not read {document} again"))
             .with_hint("add your own public key to the recipients, which this prints: `age-keygen -y FILE`"),
         }
         .with_note("nothing was changed"))

@@ -28,7 +28,7 @@ pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<L
     let failure_label = if is_interrupted { "INTERRUPTED" } else { "FAILED" };
     let mut lines = Vec::new();
     if !report.steps.is_empty() && (has_failed || shows_all) {
-        lines.push(heading_line("What was done"));
+        lines.push(heading_line("Steps"));
         lines.extend(steps(report, failure_label));
     }
     // A run that failed before its first step did nothing that took long.
@@ -183,7 +183,7 @@ mod tests {
         let texts: Vec<String> =
             lines(&report, 1, true).iter().map(|(line, _)| line.to_text(false)).collect();
         insta::assert_snapshot!(texts.join("\n"), @r"
-        What was done
+        Steps
           1. Stopped the jobs on VM vm-1
           2. Took a snapshot of disk disk-1
           3. Did not delete VM vm-1: it does not exist any more

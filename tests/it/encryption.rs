@@ -146,7 +146,7 @@ fn killed_run_leaves_no_plain_text_and_can_resume() {
     assert_eq!(hello.find("work/state.json.journal", "").len(), 1, "the answer is not where the state is");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &recipient).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud().iter().filter(|cid| cid.starts_with("vm-")).count(), 1);
     hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
     // The scratch directory of the killed run stays, because a CPI might still read it.
@@ -177,7 +177,7 @@ fn bucket_holds_no_plain_text() {
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = create(&hello, &recipient).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

@@ -88,7 +88,7 @@ fn dead_agent_is_an_error() {
     let steps = &events.last().unwrap()["report"]["steps"];
     assert!(steps[0]["what"].as_str().unwrap().starts_with("Stop the jobs"), "{steps}");
     let skip_reason = steps[0]["skipped"].as_str().unwrap_or_else(|| panic!("{steps}"));
-    assert_eq!(skip_reason, "its agent did not answer within 0.2 s");
+    assert_eq!(skip_reason, "no answer from the agent within 0.2 s");
     assert_eq!((&steps[1]["done"], &steps[1]["skipped"]), (&true.into(), &serde_json::Value::Null));
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

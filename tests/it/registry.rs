@@ -236,7 +236,7 @@ fn registry_content_survives_a_kill() {
 
     remote.hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = remote.create(&["--verbose"]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm`"), "{}", run.stdout);
+    assert!(run.stdout.contains("Recording the outcome of the `create_vm`"), "{}", run.stdout);
     let stored_after_rerun = remote.stored_settings();
     assert_eq!(
         (stored_after_rerun.len(), stored_after_rerun[0].0.as_str()),
@@ -299,7 +299,7 @@ fn running_cpi_gets_its_registry_back() {
         hello.create(&[])
     });
     let run = run.success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(run.stderr.matches("cannot be started again yet").count(), 1, "{}", run.stderr);
     let (created_cids, deleted_cids) = hello.effects();
     let vms: Vec<&String> = created_cids.iter().filter(|cid| cid.starts_with("vm-")).collect();

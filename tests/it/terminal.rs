@@ -43,7 +43,7 @@ fn mask_variable_parts(text: &str) -> String {
 
 /// Returns the end of a run without what differs from run to run.
 fn end(hello: &Hello, text: &str) -> String {
-    let start = text.find("What was done").or(text.find("Succeeded in")).unwrap();
+    let start = text.find("\nSteps").map(|index| index + 1).or(text.find("Succeeded in")).unwrap();
     hello.normalise(&text[start..])
 }
 
@@ -283,7 +283,7 @@ fn run_at_80_columns(hello: &Hello, command: std::process::Command, code: i32) -
 
 /// Masks the parts that differ between two runs of a report, and the spaces that align it.
 fn mask_report(report: &str) -> String {
-    let report = report.lines().filter(|line| !line.contains('✓') && !line.contains("Usual"));
+    let report = report.lines().filter(|line| !line.contains('✓') && !line.contains("Expected"));
     let mut text = report.map(|line| format!("{line}\n")).collect::<String>();
     for (pattern, mask) in [
         (r"\b127\.\d+\.\d+\.\d+:\d+", "<address>"),

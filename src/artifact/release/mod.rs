@@ -149,6 +149,7 @@ impl Release {
             error.with_nearest(name, names.iter().copied(), || {
                 Some(match names.as_slice() {
                     [] => "the release has no jobs".to_owned(),
+                    [name] => format!("its only job is '{name}'"),
                     _ => format!("its jobs are {}", names.join(", ")),
                 })
             })

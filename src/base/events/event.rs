@@ -247,7 +247,7 @@ pub enum Outcome {
     },
     /// The stage was tried without success, and the run goes on.
     Unsuccessful {
-        /// The result, a clause such as "its agent did not answer within 10 s".
+        /// The result, a clause such as "no answer from the agent within 10 s".
         reason: String,
     },
     /// The stage failed. The error is in [`Event::RunFinished`].

@@ -238,10 +238,9 @@ impl<'a> Cpis<'a> {
             CurrentLocation::Directory(Some(id)) => format!("has the ID {id}"),
             _ => "does not exist, or has no ID".to_owned(),
         };
-        Err(Error::invalid(format!(
-            "{} looks in another directory than before: the recorded VM and disks are in the directory with \
-             the ID {recorded_id}, but '{}' {actual_id}",
-            cpi_label(name),
+        Err(Error::invalid(format!("{} looks in another directory than before", cpi_label(name)))
+        .with_source(format!(
+            "the recorded VM and disks are in the directory with the ID {recorded_id}, but '{}' {actual_id}",
             root.display()
         ))
         .with_note("nothing was changed")

@@ -50,15 +50,14 @@ fn remove_state(
         suspects::check_suspected_vm(run, &run.reporter, &resolve_endpoint(run, provider)?, store.state())?;
         if has_deleted || !suspects::ask_to_forget(run, &mut store)? {
             let beginning = if has_deleted { "Deleted all that is on record" } else { NOTHING_LEFT };
-            // An earlier warning describes what the calls may have created.
-            let calls = match store.state().monopile.suspects.as_slice() {
-                [suspect] => format!("a failed call may have created a {}", suspect.kind),
-                suspects => format!("{} failed calls may have created something", suspects.len()),
+            // An earlier warning says what the calls may have created, and how to forget them.
+            let calls = match store.state().monopile.suspects.len() {
+                1 => "a failed call is".to_owned(),
+                count => format!("{count} failed calls are"),
             };
             return Ok(format!(
-                "{beginning}; the state is kept, because {calls}. Once the IaaS has none of it: `{}`, then \
-                 `monopile delete-env MANIFEST`",
-                suspects::forget_command()
+                "{beginning}; the state is kept, because {calls} on record. To remove it once they are \
+                 forgotten: `monopile delete-env MANIFEST`"
             ));
         }
     }

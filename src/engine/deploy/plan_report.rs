@@ -1,7 +1,6 @@
 //! `plan`: reports the steps of a `create-env` to operators and programs, and saves them for a later run.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -220,8 +219,8 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
                  which changes the plan"
             )),
             OpenCallStatus::Settles | OpenCallStatus::Unknown => run.reporter.note(format!(
-                "create-env first settles the `{method}` of an earlier run (request {request_id}), which may \
-                 change the plan"
+                "create-env first records the outcome of the `{method}` of an earlier run (request \
+                 {request_id}), which may change the plan"
             )),
         }
     }
@@ -317,15 +316,23 @@ impl PlanReport {
     fn summary(&self) -> Vec<String> {
         let mut lines = vec![self.headline()];
         let mut previous_reason = self.reason();
+        // One for each step that deletes, in the order of the steps.
+        let mut deleted_resources = self.deleted_resources.iter();
         lines.extend(self.steps.iter().enumerate().map(|(index, step)| {
             let number = index + 1;
+            let deleted_resource =
+                step.step.starts_with("delete_").then(|| deleted_resources.next()).flatten();
+            let description = match deleted_resource {
+                Some(resource) => format!("Delete {resource}"),
+                None => step.description.clone(),
+            };
             // Steps in a row may have one reason, and the headline has that of the deploy.
             let reason = step.reason.as_str();
             let is_repeated = [previous_reason, self.reason()].contains(&Some(reason));
             previous_reason = Some(reason);
             match is_repeated {
-                true => format!("{number}. {}", step.description),
-                false => format!("{number}. {}: {}", step.description, step.reason),
+                true => format!("{number}. {description}"),
+                false => format!("{number}. {description}: {reason}"),
             }
         }));
         lines.splice(1..1, self.changed_leaves());
@@ -341,7 +348,6 @@ impl PlanReport {
             }
             _ => {}
         }
-        lines.extend(self.deletions());
         lines.extend(self.kept_disk.as_ref().map(|disk| format!("Keeps {disk}")));
         lines.extend(self.describe_changed_credentials());
         lines.extend(self.unchecked_reason.clone());
@@ -371,11 +377,6 @@ impl PlanReport {
         lines
     }
 
-    /// Lists the resources that the plan deletes, for the operator.
-    fn deletions(&self) -> Option<String> {
-        (!self.deleted_resources.is_empty()).then(|| format!("Deletes {}", self.deleted_resources.join(", ")))
-    }
-
     /// Lists the credentials that change, for a person.
     fn describe_changed_credentials(&self) -> Option<String> {
         let names = text::comma_list(&self.changed_credentials);
@@ -391,15 +392,15 @@ impl PlanReport {
         match (notable(self.duration_ms), notable(self.downtime_ms)) {
             // The two durations may come from different runs.
             (Some(duration), Some(downtime)) if downtime >= duration => {
-                Some(format!("Usually takes {0}, with {0} of downtime", duration_text(duration)))
+                Some(format!("Expected to take {}, all of it downtime", duration_text(duration)))
             }
             (Some(duration), Some(downtime)) => Some(format!(
-                "Usually takes {}, with {} of downtime",
+                "Expected to take {}, with {} of downtime",
                 duration_text(duration),
                 duration_text(downtime)
             )),
-            (Some(duration), None) => Some(format!("Usually takes {}", duration_text(duration))),
-            (None, Some(downtime)) => Some(format!("Usual downtime: {}", duration_text(downtime))),
+            (Some(duration), None) => Some(format!("Expected to take {}", duration_text(duration))),
+            (None, Some(downtime)) => Some(format!("Expected downtime: {}", duration_text(downtime))),
             (None, None) => None,
         }
     }

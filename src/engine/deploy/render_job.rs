@@ -59,7 +59,12 @@ pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<Jo
             match cpi_jobs.iter().find(|(name, _)| *name == request.job) {
                 Some((_, release)) => release,
                 None => {
-                    let all_jobs = || Some(format!("its jobs are {}", text::comma_list(&job_names)));
+                    let all_jobs = || {
+                        Some(match job_names.as_slice() {
+                            [name] => format!("its only job is '{name}'"),
+                            names => format!("its jobs are {}", text::comma_list(names)),
+                        })
+                    };
                     return Err(Error::invalid(format!("the manifest has no job '{}'", request.job))
                         .with_nearest(&request.job, job_names.iter().copied(), all_jobs));
                 }

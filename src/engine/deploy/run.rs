@@ -131,7 +131,7 @@ impl<'a> DeployRun<'a> {
         let mut plan = plan.clone();
         let mut index = 0;
         while let Some(planned_step) = plan.steps.get(index).cloned() {
-            signals::check_may_continue(self.run)?;
+            signals::check_before_step(self.run, &planned_step.step.describe(&instance))?;
             self.run.reporter.emit(step_started_event(&plan, index, &planned_step, &instance));
             self.step_timer.begin(&planned_step.step);
             let reason = planned_step.reason.as_str();

@@ -48,7 +48,7 @@ impl Teardown<'_, '_> {
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;
         let mut failures = Vec::new();
         for (index, planned_step) in plan.steps.iter().enumerate() {
-            signals::check_may_continue(run)?;
+            signals::check_before_step(run, &planned_step.step.describe(&instance))?;
             run.reporter.emit(step_started_event(plan, index, planned_step, &instance));
             failures.extend(self.take_step(
                 &planned_step.step,

@@ -239,9 +239,9 @@ pub(super) fn stop(
             wait_stage.give_up(match error.is_transient() {
                 true => {
                     let timeout = text::duration(teardown.agent_timeout);
-                    format!("its agent did not answer within {timeout}")
+                    format!("no answer from the agent within {timeout}")
                 }
-                false => format!("its agent cannot be used: {error}"),
+                false => format!("the agent cannot be used: {error}"),
             });
             return Ok(());
         }

@@ -87,12 +87,16 @@ impl LogsRequest {
 
     /// Reaches the agent and checks the job names. A misspelt name would otherwise just match no logs.
     fn reach_agent(&self, run: &RunContext) -> Result<Agent> {
-        let agent = find_vm_and_wait(run, &self.inputs, self.agent_timeout)?.agent;
+        let agent = find_vm_and_wait(run, &self.inputs, self.agent_timeout, "monopile ssh MANIFEST")?.agent;
         if !self.jobs.is_empty() {
             let vm_jobs = super::job_names(&agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
-                let known_jobs_hint =
-                    || Some(format!("the jobs on the VM are {}", text::comma_list(&vm_jobs)));
+                let known_jobs_hint = || {
+                    Some(match vm_jobs.as_slice() {
+                        [job] => format!("the only job on the VM is '{job}'"),
+                        jobs => format!("the jobs on the VM are {}", text::comma_list(jobs)),
+                    })
+                };
                 let glob = format!("{other}/**/*");
                 let filter = text::shell_word(&glob);
                 return Err(Error::invalid(format!("job '{other}' is not on the VM"))
@@ -130,6 +134,9 @@ impl LogsRequest {
         let origins = text::and_list(&names);
         let globs: Vec<String> = self.globs().iter().map(|glob| format!("'{glob}'")).collect();
         match globs.is_empty() {
+            true if self.origins.len() == 1 => format!(
+                "the VM has no logs of {origins}. To see other logs: `monopile logs MANIFEST --all-logs`"
+            ),
             true => format!("the VM has no logs of {origins}"),
             false => format!(
                 "no log of {origins} matches {}. To see all of them: `monopile logs MANIFEST{options}`",

@@ -68,28 +68,29 @@ fn load_agent_endpoint(
     Ok((resolve_endpoint(run, &manifest.provider()?)?, manifest))
 }
 
-/// Finds the VM on record and waits until its own agent answers.
-fn find_vm_and_wait(run: &RunContext, inputs: &Inputs, timeout: Duration) -> Result<ReachedVm> {
+/// Finds the VM on record and waits until its own agent answers. `ssh_command` opens an ssh session, for
+/// hints.
+fn find_vm_and_wait(run: &RunContext, inputs: &Inputs, timeout: Duration, ssh_command: &str) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;
     let builtin = boot::builtin_cpi(&vm, &manifest)?;
     let agent = wait_for_own_agent(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout)
         .map_err(|error| {
-            let error = without_agent(error, builtin);
+            let error = without_agent(error, builtin, ssh_command);
             boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state)
         })?;
     Ok(ReachedVm { endpoint, agent, builtin })
 }
 
 /// Adds the command that shows the VM without its agent to the error of an agent that does not answer.
-fn without_agent(error: Error, builtin: Option<BuiltinCpi>) -> Error {
+fn without_agent(error: Error, builtin: Option<BuiltinCpi>, ssh_command: &str) -> Error {
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }
     error.with_hint(match builtin.is_some_and(BuiltinCpi::keeps_vms_here) {
-        true => "without the agent: `monopile logs MANIFEST --console`",
-        false => "without the agent: `monopile ssh MANIFEST --private-key FILE`",
+        true => "without the agent: `monopile logs MANIFEST --console`".to_owned(),
+        false => format!("without the agent: `{ssh_command} --private-key FILE`"),
     })
 }
 

@@ -200,7 +200,7 @@ struct VmSession {
 impl VmSession {
     /// Has the agent create a user for the session.
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
-        let reached_vm = find_vm_and_wait(run, &request.inputs, request.agent_timeout)?;
+        let reached_vm = find_vm_and_wait(run, &request.inputs, request.agent_timeout, "monopile SAME-COMMAND")?;
         let opening = run.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
@@ -290,7 +290,7 @@ impl VmSession {
     fn connection_advice(&self, route: &SshRoute) -> String {
         let failure = format!("if ssh cannot reach {}", self.sshd_address());
         let check = match route {
-            _ if self.is_local => return format!("{failure}: {LOCAL_VM_NOTE}. {LOGS_ADVICE}"),
+            _ if self.is_local => return format!("{LOCAL_VM_NOTE}. {LOGS_ADVICE}"),
             SshRoute::Direct => "no sshd is running on the VM, or a firewall blocks its port".to_owned(),
             SshRoute::Gateway(Gateway { host, .. }) => {
                 format!("check the gateway '{host}' (--gw-host, --gw-user, --gw-private-key)")
@@ -321,8 +321,7 @@ impl VmSession {
 }
 
 /// The reason why no session on a VM of the CPI `local` is possible.
-const LOCAL_VM_NOTE: &str =
-    "a VM of the CPI `local` has the host key of this machine, and no sshd of its own";
+const LOCAL_VM_NOTE: &str = "a VM of the CPI `local` has no sshd, unless a job runs one";
 /// The way to see the VM's logs without ssh.
 const LOGS_ADVICE: &str = "To read the logs without ssh: `monopile logs MANIFEST`";
 

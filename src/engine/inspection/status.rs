@@ -717,6 +717,11 @@ impl Status {
             .then_some(newest_change)
     }
 
+    /// Returns true if the last run that changed something is one of this command.
+    fn is_last_change(&self, command: &str) -> bool {
+        self.last_change.as_ref().is_some_and(|recorded_run| recorded_run.record.command == command)
+    }
+
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
     /// since, with its hint.
     fn unfinished(&self) -> Option<UnfinishedRun> {
@@ -863,8 +868,8 @@ impl Status {
                     AgentStatus { is_silent: true, .. } => "does not answer",
                     AgentStatus { .. } => "cannot be used",
                 };
-                let text = format!("the agent of VM {} {failure}: {problem}", vm.handle);
-                let error = Error::new(ErrorKind::AgentUnreachable, text);
+                let text = format!("the agent of VM {} {failure}", vm.handle);
+                let error = Error::new(ErrorKind::AgentUnreachable, text).with_source(problem);
                 let error = match &self.failed_boot {
                     Some(boot) if self.agent.is_silent => with_console(error, &vm.handle, boot),
                     _ => error,
@@ -931,6 +936,9 @@ impl Status {
                 Some(unfinished_run) if unfinished_run.would_fail || fails => {
                     error.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
                 }
+                Some(unfinished_run) if self.is_last_change("stop-env") => error
+                    .with_hint(&unfinished_run.hint)
+                    .with_hint("to start them instead: `monopile start-env MANIFEST`"),
                 Some(unfinished_run) => error.with_hint(&unfinished_run.hint),
                 None => error
                     .with_hint("see why: `monopile logs MANIFEST`")

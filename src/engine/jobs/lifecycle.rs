@@ -162,8 +162,7 @@ impl Jobs<'_> {
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
         let script_error = with_skip_hint(Error::failure(failed_scripts::failure_message(script, &jobs)));
         match self.log_tails(&filters, |_| true, start_time.elapsed().unwrap_or(Duration::MAX)).as_slice() {
-            // Without logs, the agent's message is all there is.
-            [] => script_error.with_source(error.to_string()),
+            [] => script_error,
             tails => script_error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
         }
     }
@@ -296,12 +295,11 @@ impl Jobs<'_> {
         let job_problems: Vec<String> =
             problems.iter().map(|(name, state)| format!("'{name}' is {state}")).collect();
         let job_problems = match job_problems.as_slice() {
-            [] => String::new(),
-            _ => format!(": {}", job_problems.join(", ")),
+            [] => format!("they are '{job_state}'"),
+            _ => job_problems.join(", "),
         };
         let error = Error::failure(format!(
-            "the jobs of {} are '{job_state}', not 'running', after {} (`update.update_watch_time`)\
-             {job_problems}",
+            "the jobs of {} do not run after {} (`update.update_watch_time`): {job_problems}",
             self.instance,
             text::duration(timeout)
         ))

@@ -343,7 +343,7 @@ impl Plan {
         for planned_step in &mut self.steps {
             if let Step::StopJobs(vm) = &planned_step.step {
                 planned_step.step = Step::StopJobsIfPossible(vm.clone());
-                reason.clone_into(&mut planned_step.reason);
+                planned_step.reason = format!("at present, {reason}");
             }
         }
     }

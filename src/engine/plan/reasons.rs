@@ -46,7 +46,7 @@ pub(super) fn collect_reasons(
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
     if state.vm_cid().is_none() {
         let is_new = is_unfinished && state.current_disk().is_none();
-        reasons.push(replacement_reason(if is_new { "nothing is deployed" } else { "there is no VM" }));
+        reasons.push(replacement_reason(if is_new { "nothing is deployed" } else { "no VM is on record" }));
         return reasons;
     }
     if options.vm_is_gone {

@@ -623,7 +623,7 @@ fn cause_of_a_forgotten_vm_is_never_shown() {
     let mut state = deployed_state();
     state.apply(Change::Forgotten(state.vm_handle().unwrap().into())).unwrap();
     assert_eq!(state.unfinished_reason(), None);
-    assert_eq!(Case::default().plan(&state).steps[0].reason, "there is no VM");
+    assert_eq!(Case::default().plan(&state).steps[0].reason, "no VM is on record");
     let mut imported_state = state.clone();
     imported_state.apply(Change::VmAdopted { handle: handle("vm-2"), vm: None }).unwrap();
     assert_eq!(imported_state.unfinished_reason(), Some("its VM was recorded by `state import`"));

@@ -15,14 +15,15 @@ pub(crate) fn check(
     state: &State,
     values: &[VariableValue],
 ) -> Result<()> {
-    check_source(run, inputs, state, values, true).map_err(|error| {
+    check_source(run, inputs, state, values).map_err(|error| {
         let error = error.with_note("nothing was changed");
         match other_environment_error(run, inputs, state, &error) {
             // New credentials would replace the VM of another environment.
             Some(other) => other,
             None => error
                 .with_note(
-                    "the VM's agent refuses new credentials: they replace the VM without stopping its jobs",
+                    "the VM's agent refuses new credentials: to deploy them, create-env replaces the VM \
+                     without stopping its jobs",
                 )
                 .with_hint("to deploy new credentials: `monopile create-env MANIFEST --new-credentials`"),
         }
@@ -40,14 +41,12 @@ pub(super) fn other_environment_error(
     Some(other.explain(error))
 }
 
-/// Fails if a deployed credential no longer has a source, or has another one. `generates` is true if the
-/// command would generate missing credentials, and the error then says so.
+/// Fails if a deployed credential no longer has a source, or has another one.
 pub(super) fn check_source(
     run: &RunContext,
     inputs: &Inputs,
     state: &State,
     values: &[VariableValue],
-    generates: bool,
 ) -> Result<()> {
     let deployed_digests = state.monopile.credential_digests.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
@@ -59,12 +58,9 @@ pub(super) fn check_source(
         None => missing_names_of_bosh_state(state, values),
     };
     if let Some(first) = missing_names.first() {
-        let consequence = if generates { ", and would be generated again" } else { "" };
-        let error = Error::invalid(format!(
-            "the credentials with which this environment was deployed are missing{consequence}: {}",
-            comma_list(&missing_names)
-        ))
-        .with_hints(how_to_pass(first));
+        let error =
+            Error::invalid(format!("the deployed credentials are missing: {}", comma_list(&missing_names)))
+                .with_hints(how_to_pass(first));
         let was_stored = deployed_digests.is_none_or(|digests| digests.was_stored(first));
         return Err(match vars_store.filter(|_| was_stored) {
             Some(path) if path.try_exists().unwrap_or(true) => {
@@ -86,11 +82,9 @@ pub(super) fn check_source(
         Some(path) => format!("the vars store '{path}' is"),
         None => "the given credentials are".to_owned(),
     };
-    Err(Error::invalid(format!(
-        "{source} probably not of this environment: these values differ from the deployed ones: {}",
-        comma_list(&foreign_names)
-    ))
-    .with_hints(how_to_pass(first)))
+    Err(Error::invalid(format!("{source} probably not of this environment"))
+        .with_source(format!("these values differ from the deployed ones: {}", comma_list(&foreign_names)))
+        .with_hints(how_to_pass(first)))
 }
 
 /// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.

@@ -91,7 +91,7 @@ pub(crate) fn read_only_inputs(inputs: &Inputs, state: &State) -> Inputs {
 /// generated values. Fails if the deployed credentials are missing, or others are given in their place.
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = read_only_inputs(inputs, state);
-    let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values, false);
+    let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values);
     report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = read_only_inputs(inputs, state);
     let manifest = manifest::load_checked(&inputs, &run.redactor, &|values| {
-        if let Err(error) = credentials::check_source(run, &inputs, state, values, false) {
+        if let Err(error) = credentials::check_source(run, &inputs, state, values) {
             if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
             }

@@ -1,6 +1,6 @@
 //! Resolves a CID that an operator names to a resource on record.
 
-use crate::protocol::{AnyCid, Cid, CidKind};
+use crate::protocol::{AnyCid, Cid, CidKind, ResourceKind};
 use crate::state::{DiskRecord, Handle, Resource, SnapshotRecord, State, StemcellRecord};
 use base::text::comma_list;
 use base::{Error, Result};
@@ -29,11 +29,16 @@ pub(crate) fn find<K: CidKind>(
                 true => format!("no {kind} is on record"),
                 false => format!("no {kind} '{cid}'{cpi_phrase} is on record"),
             };
-            Err(Error::invalid(message).with_nearest(
+            let error = Error::invalid(message).with_nearest(
                 cid.as_str(),
                 cids.iter().copied().filter(|other| *other != cid.as_str()),
                 || (!cids.is_empty()).then(|| format!("on record: {}", comma_list(&cids))),
-            ))
+            );
+            Err(match (cids.is_empty(), kind) {
+                (true, _) => error,
+                (false, ResourceKind::Vm) => error.with_hint("see the VM: `monopile state show MANIFEST`"),
+                (false, kind) => error.with_hint(format!("list the {kind}s: `monopile {kind}s MANIFEST`")),
+            })
         }
         found_handles => {
             let cpis: Vec<String> = found_handles.iter().map(|handle| cpi_label(handle.cpi())).collect();

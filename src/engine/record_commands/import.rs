@@ -76,6 +76,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     if store.has_state() {
         return Err(Error::invalid(format!("the state '{}' exists already", store.storage()))
             .with_note("nothing was changed")
+            .with_hint("see what it records: `monopile state show MANIFEST`")
             .with_hint(replacement_hint(store.storage())));
     }
     let validating = run.reporter.stage("Validating");
@@ -145,7 +146,8 @@ fn replacement_hint(storage: &Storage) -> String {
         true => "to record the environment in another one: `monopile SAME-COMMAND --state URL`".to_owned(),
         false => {
             format!(
-                "if it is not needed, move it away: `mv {place} {place}.old`; then run the same command again"
+                "if that environment no longer exists, move its state away: `mv {place} {place}.old`; then \
+                 run the same command again"
             )
         }
     }

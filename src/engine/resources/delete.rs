@@ -245,7 +245,7 @@ fn refuse_used(state: &State, resource: &Resource) -> Result<()> {
         Resource::Disk(handle) if state.disk_of_vm().is_some_and(|disk| disk.handle() == *handle) => {
             Err(Error::invalid(format!("disk {handle} is the persistent disk of this environment"))
                 .with_note("nothing was changed")
-                .with_hint("to replace it by another disk: `monopile attach-disk MANIFEST CID`")
+                .with_hint("to replace it with another disk: `monopile attach-disk MANIFEST CID`")
                 .with_hint("to delete the whole environment: `monopile delete-env MANIFEST`"))
         }
         Resource::Disk(handle) if state.disk_left_on_vm().is_some_and(|disk| disk.handle() == *handle) => {

@@ -11,12 +11,23 @@ pub(crate) fn check_may_continue(run: &RunContext) -> Result<()> {
     check_signal(run.signal())
 }
 
+/// Like [`check_may_continue`]. The error of an interrupted run names the step that comes next.
+pub(crate) fn check_before_step(run: &RunContext, step: &str) -> Result<()> {
+    check_may_continue(run).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted(_) => Error::new(error.kind(), format!("{error} before this step: {step}")),
+        _ => error,
+    })
+}
+
 /// Fails if there is a signal.
 pub(super) fn check_signal(signal: Option<u8>) -> Result<()> {
-    match signal {
-        None => Ok(()),
-        Some(signal) => Err(Error::new(ErrorKind::Interrupted(signal), "interrupted")),
-    }
+    let Some(signal) = signal else { return Ok(()) };
+    let name = match signal {
+        2 => "SIGINT".to_owned(),
+        15 => "SIGTERM".to_owned(),
+        other => format!("signal {other}"),
+    };
+    Err(Error::new(ErrorKind::Interrupted(signal), format!("interrupted by {name}")))
 }
 
 /// Sleeps. Fails early if a signal arrives or the lock is lost.

@@ -78,13 +78,15 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
 /// state, so an environment is probably deployed.
 pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
     let newest_version = read_versions(storage).ok()?.into_iter().next()?;
-    let error = Error::invalid(format!(
-        "there is no state '{storage}', but an earlier version of it is kept: '{}', written at {}",
-        newest_version.path_or_url,
-        encoding::rfc3339(OffsetDateTime::from(newest_version.written_at))
-    ));
+    let error =
+        Error::invalid(format!("there is no state '{storage}', but an earlier version of it is kept"));
     Some(
         error
+            .with_note(format!(
+                "the earlier version is '{}', written at {}",
+                newest_version.path_or_url,
+                encoding::rfc3339(OffsetDateTime::from(newest_version.written_at))
+            ))
             .with_note("nothing was changed")
             .with_hint(format!(
                 "restore it: `monopile state backup --restore {} --state {storage}`",

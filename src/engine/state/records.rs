@@ -599,8 +599,8 @@ impl State {
             if is_newer {
                 return error;
             }
-            let has_backup =
-                storage.keeps_backup() && std::path::Path::new(&storage.path_or_url_of(BACKUP)).exists();
+            let backup = storage.keeps_backup().then(|| storage.read(BACKUP).ok().flatten()).flatten();
+            let has_backup = backup.is_some_and(|document| Self::parse(&document.bytes).is_ok());
             let location = shell_word(&storage.to_string()).into_owned();
             let error = match has_backup {
                 true => error.with_hint(format!(

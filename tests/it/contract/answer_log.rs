@@ -102,7 +102,7 @@ fn next_run_shows_the_answer_log_of_a_killed_one() {
     let run = hello.create(&["--verbose", "-v", "some_password=quite-a-secret"]).success();
     let output = format!("{}{}", run.stdout, run.stderr);
     assert!(
-        output.contains("Recovering the `create_stemcell`") && output.contains(REDACTED_PASSWORD),
+        output.contains("outcome of the `create_stemcell`") && output.contains(REDACTED_PASSWORD),
         "{output}"
     );
     assert!(!output.contains("quite-"), "{output}");

@@ -160,7 +160,7 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
         [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])]
     {
         let run = hello.world.finish(hello.command(command, extra_args)).exits_with(3);
-        assert!(run.stderr.contains("an earlier version of it is kept: '"), "{}", run.stderr);
+        assert!(run.stderr.contains("an earlier version of it is kept\n"), "{}", run.stderr);
         assert!(run.stderr.contains("/state.json.bak', written at 20"), "{}", run.stderr);
         let hint = "then compare it with the IaaS, because a run may have changed more since: `monopile ";
         assert!(run.stderr.contains(hint), "{}", run.stderr);

@@ -30,7 +30,7 @@ fn answer_survives_removal_of_the_home_directory() {
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -61,7 +61,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
     is_deleted.store(false, Ordering::SeqCst);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
 }

@@ -119,7 +119,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
@@ -275,7 +275,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     // The outcome of the call is now known.
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
-    assert!(run.stdout.contains("Recovering the `create_vm` of an earlier run: done"), "{}", run.stdout);
+    assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());

@@ -92,9 +92,9 @@ pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> 
         Content::Ext4 => {}
         Content::Other if !is_begun => {
             return Err(Error::failure(format!(
-                "the disk '{name}' has neither an ext4 file system nor is it empty, and this agent does not \
-                 overwrite it: it supports one file system for each disk, without partitions"
-            )));
+                "the disk '{name}' is neither empty nor an ext4 file system"
+            ))
+            .with_source("this agent supports one file system for each disk, without partitions"));
         }
         Content::Empty | Content::Other => {
             crate::agent::directories::make_directory(&directories.bosh(), 0o755)?;

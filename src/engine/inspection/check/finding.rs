@@ -73,6 +73,10 @@ impl Finding {
             // The kind and the CID are shown beside it.
             ProblemKind::MissingVm | ProblemKind::MissingDisk => "the CPI does not find it".to_owned(),
             ProblemKind::StoppedVm => "it is stopped: its processes on this machine have ended".to_owned(),
+            ProblemKind::UnresponsiveAgent | ProblemKind::RefusedCredentials => {
+                let start = format!("{}: ", problem.short_text());
+                problem.description.strip_prefix(&start).unwrap_or(&problem.description).to_owned()
+            }
             _ => problem.description.clone(),
         };
         Finding {

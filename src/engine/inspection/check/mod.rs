@@ -460,7 +460,9 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         let (status, detail) = match open_calls::read_status(&probe.state, intent, call)? {
             OpenCallStatus::Settles => (
                 FindingStatus::Unknown,
-                format!("`{method}` of an earlier run: the next create-env or delete-env settles it"),
+                format!(
+                    "`{method}` of an earlier run: the next create-env or delete-env records its outcome"
+                ),
             ),
             OpenCallStatus::Running => (
                 FindingStatus::Unknown,
