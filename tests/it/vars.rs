@@ -478,6 +478,8 @@ fn check_reports_findings_by_exit_code() {
     check(&["-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let soon = check(&["--within", "61d"]).exits_with(3);
     assert!(soon.stderr.contains("leaf: it expires on"), "{}", soon.stderr);
+    let hint = "hint: to generate a new value of leaf: `monopile vars rotate s.yml leaf`\n";
+    assert!(soon.stderr.contains(hint), "{}", soon.stderr);
     let other = check(&["-m", "m.yml", "-v", "ip=10.0.0.7"]).exits_with(3);
     assert!(
         other.stderr.contains("leaf: its common name is '10.0.0.6' instead of '10.0.0.7'"),

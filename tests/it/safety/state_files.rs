@@ -169,6 +169,16 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     assert_eq!(hello.leftovers(), before);
     let restore = ["state", "backup", "--restore", "bak", "--state", "state.json", "--yes"];
     hello.world.run(restore).success();
+    // An earlier version that cannot be read either is not offered.
+    let state = hello.world.read("state.json");
+    hello.world.write("state.json", "{");
+    let show = ["state", "show", "--state", "state.json"];
+    let backup = hello.world.read("state.json.bak");
+    assert!(hello.world.run(show).exits_with(3).stderr.contains("--restore bak"));
+    hello.world.write("state.json.bak", "{}");
+    assert!(!hello.world.run(show).exits_with(3).stderr.contains("--restore bak"));
+    hello.world.write("state.json", state);
+    hello.world.write("state.json.bak", backup);
     hello.delete(&[]).success();
     // After a deletion, nothing is kept.
     hello.delete(&["--allow-missing"]).success();
