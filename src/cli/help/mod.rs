@@ -653,11 +653,20 @@ pub(super) fn is_asked(words: &[OsString], command: &Command) -> bool {
 /// Returns the command that a command line names, such as `monopile state show`, and its grammar.
 pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (String, &'g Command) {
     let (mut name, mut command) = (grammar.get_name().to_owned(), grammar);
+    let mut follows_option = false;
     for word in words.iter().skip(1).filter_map(|word| word.to_str()) {
-        if let Some(subcommand) = command.find_subcommand(word) {
-            name = format!("{name} {}", subcommand.get_name());
-            command = subcommand;
+        let is_option = word.starts_with('-');
+        let is_in_group = command.get_name() != grammar.get_name() && command.has_subcommands();
+        match command.find_subcommand(word) {
+            Some(subcommand) => {
+                name = format!("{name} {}", subcommand.get_name());
+                command = subcommand;
+            }
+            // It stands in place of a command.
+            None if is_in_group && !is_option && !follows_option => break,
+            None => {}
         }
+        follows_option = is_option;
     }
     (name, command)
 }
@@ -899,6 +908,7 @@ mod tests {
             ("monopile --nope", "monopile"),
             ("monopile cck --nope", "monopile cloud-check"),
             ("monopile -n state show --nope", "monopile state show"),
+            ("monopile state a.yml show", "monopile state"),
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(named_command(&grammar, &words).0, name);
