@@ -1,6 +1,7 @@
 //! `plan`: reports the steps of a `create-env` to operators and programs, and saves them for a later run.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -70,7 +70,12 @@ fn load_agent_endpoint(
 
 /// Finds the VM on record and waits until its own agent answers. `ssh_command` opens an ssh session, for
 /// hints.
-fn find_vm_and_wait(run: &RunContext, inputs: &Inputs, timeout: Duration, ssh_command: &str) -> Result<ReachedVm> {
+fn find_vm_and_wait(
+    run: &RunContext,
+    inputs: &Inputs,
+    timeout: Duration,
+    ssh_command: &str,
+) -> Result<ReachedVm> {
     let state = read_state(run)?;
     let (endpoint, manifest) = load_agent_endpoint(run, inputs, &state)?;
     let vm = record_commands::vm_on_record(run, &state)?;

@@ -200,7 +200,8 @@ struct VmSession {
 impl VmSession {
     /// Has the agent create a user for the session.
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
-        let reached_vm = find_vm_and_wait(run, &request.inputs, request.agent_timeout, "monopile SAME-COMMAND")?;
+        let reached_vm =
+            find_vm_and_wait(run, &request.inputs, request.agent_timeout, "monopile SAME-COMMAND")?;
         let opening = run.reporter.stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
