@@ -13,6 +13,7 @@ use super::table::{Layout, Table};
 use super::{ConfigArgs, CpiUserlandArgs, ManifestArgs, duration, paths, shared_cache};
 use artifact::cache::{self, CacheEntry, PruneReport, VerifyReport};
 use artifact::shared_cache::{BundleContent, SharedEntry};
+use base::events::Warning;
 use base::{Error, Result};
 use engine::bundle::{self, ExportRequest};
 
@@ -115,8 +116,8 @@ impl CacheArgs {
             && session.has_option("--cache")
         {
             session.reporter.warn(
-                "--cache has no effect: this is the cache of this machine; for the shared one: `monopile \
-                 SAME-COMMAND --shared`",
+                Warning::new("--cache has no effect: this is the cache of this machine")
+                    .with_hint("for the shared one: `monopile SAME-COMMAND --shared`"),
             );
         }
         let prints_json = session.globals.prints_json();

@@ -333,8 +333,9 @@ pub(super) struct CompletingSink {
 impl Sink for CompletingSink {
     fn receive(&self, event: &Event) {
         match event {
-            Event::Warning { text } => {
-                self.next.receive(&Event::Warning { text: self.environment_args.complete(text) });
+            Event::Warning(warning) => {
+                let complete = |text: &String| self.environment_args.complete(text);
+                self.next.receive(&Event::Warning(warning.map_texts(complete)));
             }
             Event::PlanShown { lines } => {
                 let lines = lines.iter().map(|line| self.environment_args.complete(line)).collect();

@@ -20,7 +20,7 @@ use base::files::durable::{
 };
 use base::{Error, Result, encoding};
 use base::{
-    events::{Event, Outcome, Sink},
+    events::{Event, Outcome, Sink, Warning},
     redact::Redactor,
 };
 
@@ -168,7 +168,10 @@ impl Sink for LoggingSink {
             Event::PlanShown { .. } => {}
             Event::State { path } => self.log.add_line("INFO", &format!("state: {path}")),
             Event::Note { text } => self.log.add_line("INFO", text),
-            Event::Warning { text } => self.log.add_line("WARN", text),
+            Event::Warning(Warning { text, hints }) => {
+                let hints: String = hints.iter().map(|hint| format!("\n  hint: {hint}")).collect();
+                self.log.add_line("WARN", &format!("{text}{hints}"));
+            }
             Event::RunFinished { has_succeeded: true, summary, .. } => self.log.add_line("INFO", summary),
             Event::RunFinished { errors, notes, hints, exit_code, .. } => {
                 let errors = errors.join("\n  cause: ");

@@ -16,6 +16,7 @@ use super::run_recorder::{RecordingSink, RunRecorder};
 use super::scratch::Scratch;
 use super::table::Layout;
 use super::{duration, encryption, logging, paths, shared_cache, signals};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::ui::{self, bosh::BoshDocument};
@@ -53,6 +54,8 @@ pub(super) struct Session {
     document: Option<BoshDocument>,
     /// The name of the command in the log and the history, once the log has begun.
     command: OnceLock<String>,
+    /// The reason why this run has no log, until it is reported.
+    log_error: Mutex<Option<Error>>,
     recorder: RunRecorder,
     /// The signals of the run, once it has begun.
     signals: OnceLock<RunSignals>,
@@ -129,6 +132,7 @@ impl Session {
             log,
             document: renderer.document().cloned(),
             command: OnceLock::new(),
+            log_error: Mutex::new(None),
             recorder,
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
@@ -172,33 +176,41 @@ impl Session {
     }
 
     /// Begins the log of this run. Call it after the arguments were checked. If it fails, the run continues
-    /// without a log.
+    /// without a log, and [`Self::begin_record`] reports that.
     pub(super) fn begin_log(&self, command: &str) {
         let Some(log) = &self.log else { return };
         let _ = self.command.set(command.to_owned());
         if let Err(error) = env_vars::LOGS.path().and_then(|directory| log.open(&directory, command)) {
-            self.reporter.warn(format!("this run has no log: {}", error_text(&error)));
+            *self.log_error.lock() = Some(error);
         }
         log.path().into_iter().for_each(|path| self.exempt_path(path));
     }
 
-    /// Begins the record of a run that has a log. If it fails, the run continues without a record.
+    /// Begins the record of a run that has a log. If it fails, the run continues without a record. A problem
+    /// that also prevents the log is reported once.
     fn begin_record(&self, state: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let result = env_vars::HISTORY.path().and_then(|directory| {
             self.recorder.begin(&directory, command, &state.resolve_links()?.path_or_url(), log)
         });
-        if let Err(error) = result {
-            self.reporter.warn(format!("this run is missing in the history: {}", error_text(&error)));
-        }
+        let (log_error, record_error) = (self.log_error.lock().take(), result.err());
+        let errors = match (log_error, record_error) {
+            (Some(log_error), Some(record_error)) if log_error.hints() == record_error.hints() => {
+                [Some(log_error.context("this run has no log and is missing in the history")), None]
+            }
+            (log_error, record_error) => [
+                log_error.map(|error| error.context("this run has no log")),
+                record_error.map(|error| error.context("this run is missing in the history")),
+            ],
+        };
+        errors.iter().flatten().for_each(|error| self.reporter.warn(error));
     }
 
     /// Ends the record of this run, if it has begun.
     pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, was_declined: bool) {
         if let Err(error) = self.recorder.finish(exit_code, elapsed, summary, was_declined) {
-            self.reporter
-                .warn(format!("the end of this run is missing in the history: {}", error.chain().join(": ")));
+            self.reporter.warn(&error.context("the end of this run is missing in the history"));
         }
     }
 
@@ -388,12 +400,6 @@ impl Session {
             && std::io::stdin().is_terminal()
             && std::io::stdout().is_terminal()
     }
-}
-
-/// Returns an error with its causes and hints, as the text of a warning.
-fn error_text(error: &Error) -> String {
-    let causes = error.chain().join(": ");
-    error.hints().iter().fold(causes, |text, hint| format!("{text}; {hint}"))
 }
 
 /// Returns true unless the environment forbids colours.

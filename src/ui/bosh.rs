@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::renderer::RenderSink;
 use super::text::OutputStreams;
-use base::events::{Event, Outcome, Sink, StageId};
+use base::events::{Event, Outcome, Sink, StageId, Warning};
 
 /// The title of a column. In rows its lower-case form is the key.
 type Title = &'static str;
@@ -120,7 +120,10 @@ impl BoshDocument {
 impl Sink for BoshDocument {
     fn receive(&self, event: &Event) {
         match event {
-            Event::Warning { text } => self.add_line(format!("Warning: {text}\n")),
+            Event::Warning(Warning { text, hints }) => {
+                let hints = hints.iter().map(|hint| format!("Hint: {hint}\n"));
+                self.add_line(hints.fold(format!("Warning: {text}\n"), |text, hint| text + &hint));
+            }
             Event::RunFinished { has_succeeded: true, summary, .. } => {
                 if !summary.is_empty() {
                     self.add_line(format!("{summary}\n"));

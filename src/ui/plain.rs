@@ -132,11 +132,13 @@ impl Inner {
                 self.output.print_out(&format!("{}state: {}", self.time(), base::text::clean_line(path)));
             }
             Event::Note { text } => {
-                self.output.print_out(&self.format_message(Styled::plain("note:"), text));
+                let text = base::text::clean(text);
+                let text = format!("note: {text}");
+                let lines: Vec<Styled> = text.lines().map(Styled::plain).collect();
+                self.output.print_out(&self.format_message(&lines));
             }
-            Event::Warning { text } => {
-                let label = Styled::default().colored(Color::Yellow, "warning:");
-                self.output.print_err(&self.format_message(label, text));
+            Event::Warning(warning) => {
+                self.output.print_err(&self.format_message(&text::warning_lines(warning)));
             }
             Event::RunFinished { has_succeeded: true, summary, elapsed, exit_code, report, log, .. } => {
                 self.print_report(report.as_deref(), *exit_code, *elapsed);
@@ -162,12 +164,8 @@ impl Inner {
     }
 
     /// Formats a note or warning.
-    fn format_message(&self, label: Styled, text: &str) -> String {
-        let text = base::text::clean(text);
-        let mut lines = text.lines();
-        let first_line = label.and(format!(" {}", lines.next().unwrap_or_default()));
-        let all_lines = std::iter::once(first_line).chain(lines.map(Styled::plain));
-        let lines: Vec<String> = all_lines.flat_map(|line| self.fit(&line)).collect();
+    fn format_message(&self, lines: &[Styled]) -> String {
+        let lines: Vec<String> = lines.iter().flat_map(|line| self.fit(line)).collect();
         format!("{}{}", self.time(), lines.join("\n"))
     }
 
@@ -239,7 +237,7 @@ impl RenderSink for Plain {
 mod tests {
     use super::*;
     use crate::ui::Format;
-    use base::events::{Reporter, Unit};
+    use base::events::{Reporter, Unit, Warning};
 
     /// Returns the output of a run with two nested stages, without times.
     fn output_of_run(is_verbose: bool, is_stdout_reserved: bool) -> String {
@@ -262,7 +260,7 @@ mod tests {
         deploying.reporter().stage("creating disk").skip("unchanged");
         deploying.reporter().stage("waiting").give_up("no answer after 10 s");
         reporter.note("the state is in x.json");
-        reporter.warn("expires soon");
+        reporter.warn(Warning::new("expires soon").with_hint("renew it"));
         drop(deploying);
         reporter.emit(Event::RunFinished {
             has_succeeded: false,
@@ -306,6 +304,7 @@ mod tests {
         out T   waiting: no answer after 10 s
         out T note: the state is in x.json
         err T warning: expires soon
+          hint: renew it
         out T deploying: failed after N s
         err error: it failed
           cause: because
@@ -326,6 +325,7 @@ mod tests {
         insta::assert_snapshot!(output_of_run(false, true), @r"
         err note: the state is in x.json
         err warning: expires soon
+          hint: renew it
         err error: it failed
           cause: because
           note: nothing was changed

@@ -287,10 +287,10 @@ impl Sink for Progress {
             Event::PlanShown { lines } => lines.iter().flat_map(|line| self.text_lines(line)).collect(),
             Event::State { path } => self.text_lines(&format!("state: {path}")),
             Event::Note { text } => with_label(Color::Bold, "note:", self.text_lines(text)),
-            Event::Warning { text } => {
+            Event::Warning(warning) => {
                 drop(state);
-                return self
-                    .print_lasting(&with_label(Color::Yellow, "warning:", self.text_lines(text)), true);
+                let lines = text::warning_lines(warning);
+                return self.print_lasting(&lines.into_iter().map(|line| (line, 4)).collect(), true);
             }
             Event::RunFinished { .. } => {
                 drop(state);

@@ -7,8 +7,7 @@ use super::json::Json;
 use super::plain::Plain;
 use super::progress::Progress;
 use super::text::OutputStreams;
-use base::events::ReportedStep;
-use base::events::{Event, FinishedStage, Outcome, RunReport, Sink, StartedStep, StepText};
+use base::events::{Event, FinishedStage, Outcome, ReportedStep, RunReport, Sink, StartedStep, StepText};
 use base::redact::Redactor;
 
 /// The format of the output.
@@ -138,7 +137,7 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         Event::PlanShown { lines } => Event::PlanShown { lines: redact_all(lines) },
         Event::State { path } => Event::State { path: path.clone() },
         Event::Note { text } => Event::Note { text: redact(text) },
-        Event::Warning { text } => Event::Warning { text: redact(text) },
+        Event::Warning(warning) => Event::Warning(warning.map_texts(redact)),
         Event::RunFinished {
             has_succeeded,
             summary,
@@ -194,6 +193,7 @@ fn redact_report(report: &RunReport, redact: &dyn Fn(&String) -> String) -> RunR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::events::Warning;
     use std::time::Duration;
 
     #[test]
@@ -232,7 +232,8 @@ mod tests {
             },
             Event::PlanShown { lines: vec![secret()] },
             Event::Note { text: secret() },
-            Event::Warning { text: secret() },
+            Event::Warning(Warning::new("risk").with_hint(secret())),
+            Event::Warning(secret().into()),
             Event::RunFinished {
                 has_succeeded: false,
                 summary: secret(),

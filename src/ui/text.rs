@@ -9,7 +9,7 @@ use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 
 use super::styled::Styled;
-use base::events::Unit;
+use base::events::{Unit, Warning};
 pub(super) use base::text::{bytes, clean};
 
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
@@ -131,11 +131,7 @@ pub(super) fn failure_lines(
 ) -> Vec<Styled> {
     let mut lines = Vec::new();
     let mut push = |label: &str, color: Color, text: &str, indent: &str| {
-        let text = clean(text);
-        let mut parts = text.lines();
-        let first_line = parts.next().unwrap_or_default();
-        lines.push(Styled::plain(indent).colored(color, label).and(format!(" {first_line}")));
-        lines.extend(parts.map(|part| Styled::plain(format!("{indent}  {part}"))));
+        lines.extend(labelled_lines(label, color, text, indent));
     };
     for (depth, error) in errors.iter().enumerate() {
         match depth {
@@ -153,6 +149,22 @@ pub(super) fn failure_lines(
         push("log:", Color::Bold, log, "  ");
     }
     lines
+}
+
+/// Formats a warning: message, hints.
+pub(super) fn warning_lines(warning: &Warning) -> Vec<Styled> {
+    let mut lines = labelled_lines("warning:", Color::Yellow, &warning.text, "");
+    lines.extend(warning.hints.iter().flat_map(|hint| labelled_lines("hint:", Color::Bold, hint, "  ")));
+    lines
+}
+
+/// Returns the lines of a text, the first of them with a label.
+fn labelled_lines(label: &str, color: Color, text: &str, indent: &str) -> Vec<Styled> {
+    let text = clean(text);
+    let mut parts = text.lines();
+    let first_line = parts.next().unwrap_or_default();
+    let first_line = Styled::plain(indent).colored(color, label).and(format!(" {first_line}"));
+    [first_line].into_iter().chain(parts.map(|part| Styled::plain(format!("{indent}  {part}")))).collect()
 }
 
 #[cfg(test)]

@@ -406,8 +406,7 @@ impl SharedLocation {
             return;
         }
         let error = Error::failure(format!("the cache '{url}' {consequence}")).with_source(error);
-        let text = error.chain().join(": ");
-        reporter.warn(error.hints().iter().fold(text, |text, hint| format!("{text}; {hint}")));
+        reporter.warn(&error);
     }
 
     /// Warns once that an entry is not used.

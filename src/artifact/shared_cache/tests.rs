@@ -89,8 +89,8 @@ struct Recorder(Arc<Mutex<Vec<String>>>);
 
 impl Sink for Recorder {
     fn receive(&self, event: &Event) {
-        if let Event::Warning { text } = event {
-            self.0.lock().push(text.clone());
+        if let Event::Warning(warning) = event {
+            self.0.lock().push(warning.text.clone());
         }
     }
 }

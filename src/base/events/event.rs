@@ -131,10 +131,7 @@ pub enum Event {
         text: String,
     },
     /// The run continues, but the operator should check something.
-    Warning {
-        /// The risk, in one sentence.
-        text: String,
-    },
+    Warning(Warning),
     /// The run ended.
     RunFinished {
         /// True if the run succeeded.
@@ -164,6 +161,55 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         report: Option<Box<RunReport>>,
     },
+}
+
+/// A warning: the run continues, but the operator should check something.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// The risk, in one sentence.
+    pub text: String,
+    /// The next actions for the operator.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hints: Vec<String>,
+}
+
+impl<T: Into<String>> From<T> for Warning {
+    fn from(text: T) -> Self {
+        Warning { text: text.into(), hints: Vec::new() }
+    }
+}
+
+impl From<&crate::error::Error> for Warning {
+    fn from(error: &crate::error::Error) -> Self {
+        Warning { text: error.chain().join(": "), hints: error.hints().to_vec() }
+    }
+}
+
+impl Warning {
+    /// Creates a warning without hints.
+    pub fn new(text: impl Into<String>) -> Self {
+        text.into().into()
+    }
+
+    /// Adds a hint, which tells the operator what to do.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds hints like [`Self::with_hint`].
+    #[must_use]
+    pub fn with_hints(mut self, hints: impl IntoIterator<Item = String>) -> Self {
+        self.hints.extend(hints);
+        self
+    }
+
+    /// Returns the warning with each of its texts changed by `change`.
+    #[must_use]
+    pub fn map_texts(&self, change: impl Fn(&String) -> String) -> Self {
+        Warning { text: change(&self.text), hints: self.hints.iter().map(change).collect() }
+    }
 }
 
 /// The steps and stages of a run.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use durations::StageDurations;
 pub use event::{
-    Event, FinishedStage, Outcome, ReportedStep, RunReport, StageId, StartedStep, StepText, Unit,
+    Event, FinishedStage, Outcome, ReportedStep, RunReport, StageId, StartedStep, StepText, Unit, Warning,
 };
 
 /// A receiver of events. Implementations must not block for long.
@@ -51,8 +51,8 @@ impl Reporter {
     }
 
     /// Emits a warning: the run continues, but the operator should check something.
-    pub fn warn(&self, text: impl Into<String>) {
-        self.emit(Event::Warning { text: text.into() });
+    pub fn warn(&self, warning: impl Into<Warning>) {
+        self.emit(Event::Warning(warning.into()));
     }
 
     /// Reports the steps of a plan.

@@ -10,7 +10,8 @@ use crate::cli::finish::CommandResult;
 use crate::cli::paths;
 use crate::cli::session::Session;
 use crate::conformance::{self, Versions};
-use base::error::{did_you_mean, did_you_mean_question, nearest};
+use base::error::{did_you_mean_question, nearest};
+use base::events::Warning;
 use base::text::{json_problem, shell_word};
 use base::{Error, Result};
 use engine::cpi::Method;
@@ -137,8 +138,8 @@ fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Valu
             }
         }
         Err(unknown) => {
-            let hint = did_you_mean(method, method_names());
-            session.reporter.warn(format!("{unknown}{hint}"));
+            let nearest_name = nearest(method, method_names());
+            session.reporter.warn(Warning::new(unknown.to_string()).with_hints(nearest_name.map(question)));
         }
     }
 }

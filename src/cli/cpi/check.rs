@@ -20,6 +20,7 @@ use crate::conformance::check::{
 use crate::conformance::{self, AnswerSource};
 use crate::ui;
 use base::error::did_you_mean;
+use base::events::Warning;
 use base::files::directory::{check_directory, parent};
 use base::text::json_problem;
 use base::{Error, Result};
@@ -143,10 +144,12 @@ impl CheckArgs {
         let prepared_cpi = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
         let settings = self.settings(session, &prepared_cpi, stemcell.as_deref())?;
         if let Some(vm) = prepared_cpi.manifest_cpi.as_ref().and_then(|cpi| cpi.deployed_vm.as_ref()) {
-            session.reporter.warn(format!(
-                "VM '{vm}' of this manifest is deployed: the VMs of the check must not have its address \
-                 (set another one with --networks)"
+            let warning = Warning::new(format!(
+                "VM '{vm}' of this manifest is deployed: the VMs of the check must not have its address"
             ));
+            session
+                .reporter
+                .warn(warning.with_hint("to set another address: `monopile SAME-COMMAND --networks @FILE`"));
         }
         let stage = session.reporter.stage("Checking the CPI");
         let run = &prepared_cpi.prepared_run.run;

@@ -7,6 +7,7 @@ use super::report::{Check, Counts, Deviation, LastCall, LeftoverResource, Report
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck};
 use super::{CheckContext, CheckSettings};
 use crate::conformance::cpi_under_test::{CpiUnderTest, Versions};
+use base::events::Warning;
 use base::{Error, Result};
 use engine::cpi::{Info, Method};
 
@@ -43,10 +44,11 @@ impl<'a> Run<'a> {
             None => Default::default(),
         };
         for (method, request_id) in &earlier_leftovers.unanswered_calls {
-            context.stage.reporter().warn(format!(
-                "an earlier run was killed during `{method}` (request {request_id}): search the IaaS for a \
-                 resource that this call created"
-            ));
+            let warning =
+                Warning::new(format!("an earlier run was killed during `{method}` (request {request_id})"));
+            context.stage.reporter().warn(
+                warning.with_hint("look in the IaaS for a resource that this call created, and delete it"),
+            );
         }
         Ok(Run {
             cpi,

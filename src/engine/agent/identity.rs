@@ -119,9 +119,6 @@ pub(crate) fn hints_for_suspect(suspect: &Suspect, vm: Option<&str>) -> Vec<Stri
             ),
             None => format!("look in the IaaS for {}, and delete it", suspect.how_to_find()),
         },
-        format!(
-            "then forget the record of the failed call: `monopile state forget MANIFEST --call {}`",
-            suspect.request_id
-        ),
+        format!("then forget the call: `monopile state forget MANIFEST --call {}`", suspect.request_id),
     ]
 }

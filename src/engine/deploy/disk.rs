@@ -12,7 +12,7 @@ use crate::effects::{Effect, Executor};
 use crate::plan::{DiskUpdate, Step};
 use crate::protocol::{Contract, Unnamed};
 use crate::state::{AgentTask, Change, DiskHandle, DiskRecord, Resource};
-use base::events::{Event, Stage};
+use base::events::{Event, Stage, Warning};
 use base::text;
 use base::{Error, Result};
 use manifest::Deployment;
@@ -88,11 +88,13 @@ fn drop_replaced_disk(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &St
     match executor.ask_presence(stage, &Resource::Disk(disk.clone()))? {
         Presence::Gone => executor.commit(Change::DiskDeleted(disk.clone())),
         Presence::Exists | Presence::Unknown(_) => {
-            stage.reporter().warn(format!(
-                "the CPI has replaced disk {disk}, which may still exist: it stays on record. To delete it: \
-                 `monopile delete-disk MANIFEST {}`",
-                text::shell_word(disk.cid.as_str())
+            let warning = Warning::new(format!(
+                "the CPI has replaced disk {disk}, which may still exist: it stays on record"
             ));
+            stage.reporter().warn(warning.with_hint(format!(
+                "to delete it: `monopile delete-disk MANIFEST {}`",
+                text::shell_word(disk.cid.as_str())
+            )));
             Ok(())
         }
     }

@@ -12,8 +12,8 @@ use crate::prepare::PreparedDeployment;
 use crate::recovery::suspects;
 use crate::run_context::RunContext;
 use crate::state::{DiskRecord, State, VmHandle};
-use base::events::Stage;
-use base::{Result, text};
+use base::Result;
+use base::events::{Stage, Warning};
 
 /// Changes a plan so that the jobs run on, if the agent applied the same jobs and packages before. Does
 /// nothing if the last deploy did not finish.
@@ -106,10 +106,11 @@ impl DraftPlan {
             Some(Liveness::Alive(agent_state)) => match agent_state.job_state() {
                 "running" => draft.agent_state = Some(agent_state),
                 "stopped" if !draft.plan.deploys_jobs() => draft.jobs_are_stopped = true,
-                job_state if !draft.plan.deploys_jobs() => run.reporter.warn(format!(
-                    "the jobs are '{job_state}', not 'running'. To see why: `monopile logs MANIFEST`. To \
-                     start them: `monopile start-env MANIFEST`"
-                )),
+                job_state if !draft.plan.deploys_jobs() => run.reporter.warn(
+                    Warning::new(format!("the jobs are '{job_state}', not 'running'"))
+                        .with_hint("see why: `monopile logs MANIFEST`")
+                        .with_hint("to start them: `monopile start-env MANIFEST`"),
+                ),
                 // Not asked again: after a failed update the jobs may never run, and waiting would only delay
                 // the next update.
                 job_state if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
@@ -129,16 +130,17 @@ impl DraftPlan {
                 draft.unusable_agent = Some(agent)
             }
             Some(Liveness::Unusable(agent)) if agent.has_other_credentials => {
-                running_jobs_warnings(&agent).into_iter().for_each(|warning| run.reporter.warn(warning));
+                run.reporter.warn(running_jobs_warning(&agent));
                 draft.plan.expect_stop_failure("the agent refuses the new credentials");
             }
             Some(Liveness::Unusable(agent)) => {
-                run.reporter.warn(format!(
-                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}. To see \
-                     more first: `monopile cloud-check MANIFEST --report`",
+                let warning = Warning::new(format!(
+                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}",
                     agent.predicate(),
                     agent.error
                 ));
+                run.reporter
+                    .warn(warning.with_hint("to see more first: `monopile cloud-check MANIFEST --report`"));
                 draft.plan.expect_stop_failure(&format!("the agent {}", agent.predicate()));
             }
             None => {}
@@ -211,19 +213,15 @@ pub(super) fn find_vm_that_is_off(
     }
 }
 
-/// Returns the warnings for a VM that is replaced although its agent refuses the new credentials: the
-/// problem, and the way to stop the jobs first.
-fn running_jobs_warnings(agent: &UnusableAgent) -> [String; 2] {
-    let hints: Vec<String> = agent.error.hints().iter().map(|hint| text::capitalized(hint)).collect();
-    [
-        format!(
-            "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
-             credentials: {}",
-            agent.error
-        ),
-        format!(
-            "to stop them first, with the deployed credentials: `monopile stop-env MANIFEST`. {}",
-            hints.join(". ")
-        ),
-    ]
+/// Returns the warning for a VM that is replaced although its agent refuses the new credentials, with the
+/// steps that stop the jobs first.
+fn running_jobs_warning(agent: &UnusableAgent) -> Warning {
+    let hints = agent.error.hints().iter().map(|hint| format!("to stop the jobs first, {hint}"));
+    Warning::new(format!(
+        "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
+         credentials: {}",
+        agent.error
+    ))
+    .with_hints(hints)
+    .with_hint("then stop the jobs: `monopile stop-env MANIFEST`")
 }

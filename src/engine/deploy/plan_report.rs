@@ -18,7 +18,7 @@ use crate::recovery::{legacy_state, suspects};
 use crate::run_context::{RunContext, state_lock};
 use crate::state::{Intent, Journal, Resource, State, Storage};
 use crate::{cpi_set, prepare, templates};
-use base::events::ReportedStep;
+use base::events::{ReportedStep, Warning};
 use base::text;
 use base::text::json_problem;
 use base::{Error, Result};
@@ -194,7 +194,8 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     }
     validating.finish();
     if draft.jobs_are_stopped {
-        run.reporter.warn("the jobs are stopped. To start them: `monopile start-env MANIFEST`");
+        let warning = Warning::new("the jobs are stopped");
+        run.reporter.warn(warning.with_hint("to start them: `monopile start-env MANIFEST`"));
     }
     Ok(PlanReport::from_draft(request, &draft, &state, packages, storage))
 }

@@ -142,7 +142,7 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
                 "look in the IaaS for {}; delete those that exist, unless another environment uses them",
                 possible_resources.join(", and ")
             ),
-            format!("then forget the records of the failed calls: `{}`", forget_command("--failed-calls")),
+            format!("then forget the calls: `{}`", forget_command("--failed-calls")),
         ];
     }
     let condition = match effect {
@@ -156,11 +156,13 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
             suspect.how_to_find(),
             suspect.called_at
         ),
-        format!(
-            "then forget the record of the failed call: `{}`",
-            forget_command(&format!("--call {}", suspect.request_id))
-        ),
+        forget_call_hint(suspect),
     ]
+}
+
+/// Returns the step after the operator has looked for what a failed call may have created.
+pub(crate) fn forget_call_hint(suspect: &Suspect) -> String {
+    format!("then forget the call: `{}`", forget_command(&format!("--call {}", suspect.request_id)))
 }
 
 /// Returns a `state forget` command with this option, to be completed with the manifest.

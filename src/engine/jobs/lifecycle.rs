@@ -9,7 +9,7 @@ use super::failed_scripts;
 use super::logs::{self, LogTail};
 use crate::agent::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
 use crate::run_context::{RunContext, signals};
-use base::events::Stage;
+use base::events::{Stage, Warning};
 use base::text;
 use base::timing::Activity;
 use base::{Error, ErrorKind, LogExcerpt, Result};
@@ -249,7 +249,7 @@ impl Jobs<'_> {
         agent_answer: &Value,
         timeout: Duration,
         start_time: SystemTime,
-    ) -> String {
+    ) -> Warning {
         let names = quoted_names(failing_processes);
         let jobs = jobs_of(agent_answer, failing_processes);
         let command = logs_command(&jobs);
@@ -257,15 +257,15 @@ impl Jobs<'_> {
         let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
         let last_line =
             tails.iter().find(|tail| tail.is_of_this_run(start_time)).and_then(LogTail::last_line);
-        format!(
-            "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`). Logs: \
-             `{command}`",
+        Warning::new(format!(
+            "{} of {} {} failing{}. This run waits for up to {} (`update.update_watch_time`)",
             text::comma_list(&names),
             self.instance,
             if names.len() == 1 { "is" } else { "are" },
             last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
             text::duration(timeout)
-        )
+        ))
+        .with_hint(format!("see all logs: `{command}`"))
     }
 
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.

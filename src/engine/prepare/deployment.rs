@@ -386,7 +386,7 @@ impl PreparedDeployment {
             .and_then(|mut store| store.drop_previous_values(&names))
             .context(|| format!("removing replaced credentials from '{}' failed", path.display()));
         if let Err(error) = result {
-            run.reporter.warn(error.chain().join(": "));
+            run.reporter.warn(&error);
         }
     }
 

@@ -12,7 +12,7 @@ use crate::run_context::{RunContext, state_lock};
 use crate::state::{
     Change, DiskHandle, DiskRecord, Resource, State, StemcellRecord, Storage, VmHandle, VmRecord,
 };
-use base::events::Stage;
+use base::events::{Stage, Warning};
 use base::text;
 use base::{Error, Result};
 use erb::RendererChoice;
@@ -181,8 +181,11 @@ fn choose_disk_to_adopt<'m>(
     let Some(mounted_disks) = mounted_disks else {
         if wants_disk && request.disk.is_none() {
             run.reporter.warn(
-                "the VM's disks are unknown, because its agent gave no list: if it has a persistent disk, \
-                 name it with --disk; otherwise the next create-env creates an empty one",
+                Warning::new(
+                    "the VM's disks are unknown, because its agent gave no list: the next create-env creates \
+                     an empty one",
+                )
+                .with_hint("if the VM has a persistent disk: `monopile SAME-COMMAND --disk CID`"),
             );
         }
         return Ok(None);

@@ -13,7 +13,7 @@ use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
-use base::events::Stage;
+use base::events::{Stage, Warning};
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -244,10 +244,11 @@ fn wait_for_call(
                 run.signals.begin_change();
                 let (method, end) = (&intent.method, how_to_end(open_call));
                 if may_forget && intent.effect.creates() {
-                    run.reporter.warn(format!(
+                    let warning = Warning::new(format!(
                         "--forget-open-calls does not apply to the `{method}` of an earlier run while it \
-                         is still running: wait for it, or {end}"
+                         is still running"
                     ));
+                    run.reporter.warn(warning.with_hint(format!("wait for it, or {end}")));
                 }
                 run.reporter.note(format!(
                     "the `{method}` of an earlier run is still running; waiting for its answer. Its log is \

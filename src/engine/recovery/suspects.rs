@@ -8,7 +8,7 @@ use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};
 use crate::run_context::RunContext;
 use crate::state::{Change, State, Store, Suspect, SuspectGroup};
-use base::events::Reporter;
+use base::events::{Reporter, Warning};
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
 
@@ -16,21 +16,20 @@ use manifest::Inputs;
 pub(crate) fn report(run: &RunContext, state: &State) {
     run.reporter.warn(match state.monopile.suspects.as_slice() {
         [] => return,
-        [suspect] => format!(
-            "a failed call of an earlier run may have created {}, shortly before {}. Look for it in the \
-             IaaS, and delete it if it is not needed; then forget the record: `{}`",
+        [suspect] => Warning::new(format!(
+            "a failed call of an earlier run may have created {}, shortly before {}",
             suspect.how_to_find(),
-            suspect.called_at,
-            failed_call::forget_command(&format!("--call {}", suspect.request_id))
-        ),
-        suspects => format!(
-            "{} failed calls of earlier runs may have created {}. Look for them in the IaaS, and delete \
-             those that are not needed (`monopile state show MANIFEST` describes them); then forget the \
-             records: `{}`",
+            suspect.called_at
+        ))
+        .with_hint("look for it in the IaaS, and delete it if it is not needed")
+        .with_hint(failed_call::forget_call_hint(suspect)),
+        suspects => Warning::new(format!(
+            "{} failed calls of earlier runs may have created {}",
             suspects.len(),
-            count_by_kind(suspects),
-            forget_command()
-        ),
+            count_by_kind(suspects)
+        ))
+        .with_hint("see what to look for in the IaaS: `monopile state show MANIFEST`")
+        .with_hint(format!("once the IaaS has none of them, forget the calls: `{}`", forget_command())),
     });
 }
 

@@ -69,7 +69,9 @@ fn run_continues_if_the_log_cannot_be_written() {
     hello.world.write("file", "");
     command.env("XDG_STATE_HOME", hello.world.path("file"));
     let run = hello.world.finish(command).success();
-    assert!(run.stderr.contains("this run has no log"), "{}", run.stderr);
+    let warning = "warning: this run has no log and is missing in the history: creating a log in '";
+    assert_eq!(run.stderr.matches("warning: ").count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains(warning), "{}", run.stderr);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     );
     let status = hello.world.finish(hello.command("status", &[])).success().stdout;
     assert!(status.contains("see `monopile state show hello/manifest.yml --"), "{status}");
-    assert!(run.stderr.contains(" a stemcell, a VM and up to 2 disks. Look for them"), "{}", run.stderr);
+    assert!(run.stderr.contains(" a stemcell, a VM and up to 2 disks\n  hint: see what "), "{}", run.stderr);
     let command = "`monopile state forget hello/manifest.yml --state state.json --failed-calls`";
     assert!(run.stderr.contains(command), "{}", run.stderr);
     let output = run_state(&hello, &["show"]).success().stdout;
@@ -276,8 +276,8 @@ fn missing_optional_method_leaves_no_suspect() {
     let run = hello.world.finish(hello.command("take-snapshot", &[])).exits_with(1);
     let request = suspects(&hello)[0]["request_id"].as_str().unwrap().to_owned();
     let hint = format!(
-        "hint: then forget the record of the failed call: `monopile state forget hello/manifest.yml --state \
-         state.json --call {request}`"
+        "hint: then forget the call: `monopile state forget hello/manifest.yml --state state.json --call \
+         {request}`"
     );
     let note =
         "note: `snapshot_disk` may have created a snapshot before the CPI called a method that it lacks";
