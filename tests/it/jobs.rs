@@ -249,6 +249,15 @@ fn failed_drain_script_stops_no_job() {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     assert_eq!(hello.ask_counter(), 1, "the job runs");
+    // An update in place ends before it changes anything.
+    let path = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+    hello.world.write("greeting.yml", format!("- {{type: replace, path: {path}, value: Moin}}\n"));
+    let update = hello.create(&["-o", "greeting.yml"]).exits_with(1);
+    for text in ["note: the jobs were not stopped\n  note: VM and disk are kept\n", " --skip-drain`\n"] {
+        assert!(update.stderr.contains(text), "{text}: {}", update.stderr);
+    }
+    assert!(!update.stderr.contains("the jobs were stopped"), "{}", update.stderr);
+    assert_eq!(hello.ask_counter(), 2, "the job runs");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

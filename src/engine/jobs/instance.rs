@@ -113,23 +113,31 @@ impl<'a> Instance<'a> {
 
         let jobs = self.jobs();
         let stop_began = Instant::now();
-        let update = || {
-            jobs.stop(self.drain_timeout, StopReason::Update(&spec), stage)?;
+        let mut is_drained = false;
+        let mut update = || {
+            jobs.drain(self.drain_timeout, StopReason::Update(&spec), stage)?;
+            is_drained = true;
+            jobs.stop_drained(stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
             let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
             updating.finish();
             jobs.start(self.deployment.update_watch_time, stage)
         };
-        update().map_err(|error: Error| {
+        let result = update();
+        result.map_err(|error: Error| {
             if matches!(error.kind(), ErrorKind::Interrupted(_)) {
                 return error
                     .context(format!("the update of instance '{instance}' in place was interrupted"))
                     .with_note("VM and disk are kept; the jobs may be stopped until the update is finished");
             }
-            let error = error
-                .context(format!("the update of instance '{instance}' in place failed"))
-                .with_note("VM and disk are kept; the jobs were stopped, and may not all run now");
+            let error = error.context(format!("the update of instance '{instance}' in place failed"));
+            let error = match is_drained {
+                true => {
+                    error.with_note("VM and disk are kept; the jobs were stopped, and may not all run now")
+                }
+                false => error.with_note("the jobs were not stopped").with_note("VM and disk are kept"),
+            };
             let error = match self.must_keep_vm {
                 true => error
                     .with_rerun_hint(
@@ -141,14 +149,14 @@ impl<'a> Instance<'a> {
                     ),
                 false => error
                     .with_rerun_hint(
-                        "correct the cause, then run the same command again: if the jobs do not run, it \
-                         creates a new VM with the same persistent disk",
+                        "correct the cause, then run the same command again: unless the jobs are 'running', \
+                         it creates a new VM with the same persistent disk",
                     )
                     .with_hint(
                         "to try again on the same VM: `monopile SAME-COMMAND --update-strategy in-place`",
                     ),
             };
-            match has_deployed {
+            match has_deployed && is_drained {
                 true => error.with_hint(
                     "to go back, restore the manifest and the releases of the last deploy, then run the \
                      same command again",

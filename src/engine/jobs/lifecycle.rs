@@ -35,6 +35,18 @@ impl Jobs<'_> {
         reason: StopReason<'_>,
         stage: &Stage,
     ) -> Result<()> {
+        self.drain(drain_timeout, reason, stage)?;
+        self.stop_drained(stage)
+    }
+
+    /// Runs the pre-stop and drain scripts, unless `drain_timeout` is `None`. If it fails, the jobs were not
+    /// stopped.
+    pub(crate) fn drain(
+        &self,
+        drain_timeout: Option<Duration>,
+        reason: StopReason<'_>,
+        stage: &Stage,
+    ) -> Result<()> {
         let instance = &self.instance;
         self.run.signals.begin_change();
         if let Some(timeout) = drain_timeout {
@@ -54,7 +66,13 @@ impl Jobs<'_> {
                 }
             }
         }
-        self.run_in_stage("stop", format!("Stopping the jobs of {instance}"), stage, || self.agent.stop())?;
+        Ok(())
+    }
+
+    /// Stops the jobs after [`Self::drain`].
+    pub(crate) fn stop_drained(&self, stage: &Stage) -> Result<()> {
+        let name = format!("Stopping the jobs of {}", self.instance);
+        self.run_in_stage("stop", name, stage, || self.agent.stop())?;
         self.run_scripts("post-stop", None, stage)
     }
 
