@@ -244,6 +244,21 @@ pub fn has_failed_deploy(runs: &[RecordedRun]) -> bool {
     })
 }
 
+/// Returns the newest of these runs that began to change something, or a newer create-env that found nothing
+/// left to do after it was interrupted or failed. The runs are those of one state, newest first.
+pub(crate) fn find_last_change(runs: &[RecordedRun]) -> Option<&RecordedRun> {
+    let has_begun = |recorded_run: &&RecordedRun| recorded_run.record.has_begun_changes();
+    let has_deployed = |recorded_run: &&RecordedRun| {
+        recorded_run.outcome == RunOutcome::Succeeded && recorded_run.record.command == "create-env"
+    };
+    match runs.iter().find(has_begun) {
+        Some(newest_change) if newest_change.outcome != RunOutcome::Succeeded => {
+            runs.iter().find(|recorded_run| has_begun(recorded_run) || has_deployed(recorded_run))
+        }
+        newest_change => newest_change,
+    }
+}
+
 /// Returns the directory with the records of a state.
 fn directory_of(directory: &Path, canonical_state: &Path) -> PathBuf {
     let digest = Sha256::digest(canonical_state.as_os_str().as_encoded_bytes());
@@ -437,6 +452,32 @@ mod tests {
             let mut record: RunRecord = serde_json::from_value(record).unwrap();
             record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
             assert_eq!((record.begun_change_count, record.has_begun_changes()), (None, has_begun));
+        }
+    }
+
+    #[test]
+    fn create_env_without_changes_finishes_an_interrupted_run() {
+        let base = tempfile::tempdir().unwrap();
+        let record = begin_at(base.path(), "/x").record.clone();
+        let run = |command: &str, outcome, begun_change_count| RecordedRun {
+            outcome,
+            record: RunRecord {
+                command: command.to_owned(),
+                begun_change_count: Some(begun_change_count),
+                ..record.clone()
+            },
+        };
+        let unchanged = || run("create-env", RunOutcome::Succeeded, 0);
+        for (runs, expected) in [
+            (vec![], None),
+            (vec![unchanged(), run("create-env", RunOutcome::Killed, 2)], Some(0)),
+            (vec![run("create-env", RunOutcome::Killed, 2), unchanged()], Some(0)),
+            (vec![run("status", RunOutcome::Failed, 0), run("restart", RunOutcome::Failed, 1)], Some(1)),
+            // The jobs are still stopped.
+            (vec![unchanged(), run("stop-env", RunOutcome::Succeeded, 1)], Some(1)),
+        ] {
+            let last_change = find_last_change(&runs);
+            assert_eq!(last_change.map(|run| &run.record), expected.map(|index: usize| &runs[index].record));
         }
     }
 

@@ -17,7 +17,7 @@ use crate::effects::{
     DENIED_MOUNT_NOTE, describe_denied, describe_denied_mount, describe_not_found, hint_for_denied_mount,
     probable_cause, probable_cause_of_denial,
 };
-use crate::history::{RecordedRun, RunOutcome, RunRecord};
+use crate::history::{self, RecordedRun, RunOutcome, RunRecord};
 use crate::prepare;
 use crate::protocol::{DiskCid, Networks, ResourceKind};
 use crate::record_commands::{self, StateOverview};
@@ -428,7 +428,7 @@ impl StatusCollector<'_> {
         };
         let in_progress =
             runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
-        let last_change = runs.iter().find(|recorded_run| recorded_run.record.has_begun_changes()).cloned();
+        let last_change = history::find_last_change(&runs).cloned();
         let is_deploy_unfinished = in_progress.is_none() && is_deploy_unfinished(&state, &runs);
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
