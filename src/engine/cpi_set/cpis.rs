@@ -9,11 +9,11 @@ use super::connection::CpiConnection;
 use super::source::{CpiInputs, LocationSource, ResolvedCpis, RunnableCpi, ShareableInstallation};
 use crate::cpi::install::UserlandPackages;
 use crate::run_context::RunContext;
-use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle};
+use crate::state::{CpiLocation, CurrentLocation, Resource, State, VmHandle, is_other_kind};
 use artifact::Stemcell;
 use base::console::LastBoot;
-use base::events::Stage;
-use base::text::shell_word;
+use base::events::{Stage, Warning};
+use base::text::{and_list, shell_word};
 use base::vm_directory;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -201,8 +201,12 @@ impl<'a> Cpis<'a> {
     }
 
     /// Returns the hint for a CPI that denies what is on record: where to look for a mistake.
-    pub(crate) fn check_hint(&self, cpi: Option<&str>) -> String {
+    /// `changed_properties` are those of [`Self::find_changed_location_properties`].
+    pub(crate) fn check_hint(&self, cpi: Option<&str>, changed_properties: &[String]) -> String {
         let place = match self.resolved_cpis.location(cpi) {
+            _ if is_other_kind(changed_properties) => {
+                "pass the manifest and ops files with which it was created".to_owned()
+            }
             Ok(LocationSource::Directory(root)) => format!(
                 "check HOME, and `root` in the properties of the CPI: it looks in '{}'",
                 root.display()
@@ -210,6 +214,29 @@ impl<'a> Cpis<'a> {
             _ => "check the account, region and project in the properties of the CPI".to_owned(),
         };
         format!("{place}; then run the same command again")
+    }
+
+    /// Returns the warning for VM, disks and snapshots on record that another kind of CPI created.
+    pub(crate) fn other_kind_warning(&self) -> Result<Option<Warning>> {
+        let mut resources = Vec::new();
+        for location in &self.locations {
+            let current_location = self.resolved_cpis.location(location.cpi.as_deref())?.current()?;
+            if is_other_kind(&location.differences(&current_location)) {
+                let is_there = |resource: &&Resource| resource.cpi() == location.cpi.as_deref();
+                resources.extend(self.recorded_resources.iter().filter(is_there).map(Resource::to_string));
+            }
+        }
+        let verb = if resources.len() == 1 { "was" } else { "were" };
+        let pronoun = if resources.len() == 1 { "it" } else { "them" };
+        let warning = || {
+            Warning::new(format!(
+                "{} {verb} created by another kind of CPI than that of the manifest. If this CPI does not \
+                 find {pronoun}, no later run can replace or delete {pronoun}",
+                and_list(&resources)
+            ))
+            .with_hint("check first: `monopile cloud-check MANIFEST --report`")
+        };
+        Ok((!resources.is_empty()).then(warning))
     }
 
     /// Installs every CPI that has a resource on record.

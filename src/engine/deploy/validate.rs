@@ -47,6 +47,7 @@ pub(super) fn validate<'a>(
         renderer,
     };
     let mut cpis = Cpis::find(run, cpi_inputs, state, request.cpi_api_version)?;
+    cpis.other_kind_warning()?.into_iter().for_each(|warning| run.reporter.warn(warning));
     cpis.use_stemcell(prepared_deployment.deployment.cpi(), artifacts.stemcell.api_version);
     Ok((deploy_run, cpis))
 }

@@ -219,9 +219,8 @@ pub(super) fn stop(
     let expected_agent_id = executor.state().vm().map(|vm| vm.agent_id.clone());
     let wait_stage = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.may_have_vm(&wait_stage, vm)? {
-        Contradiction::check(executor, agent, vm, &wait_stage)?;
         wait_stage.skip("the CPI does not find the VM");
-        return Ok(());
+        return Contradiction::check(executor, agent, vm, stage.reporter());
     }
     // A restarted agent asks the registry before it answers.
     let tunnel = teardown

@@ -5,8 +5,8 @@ use super::failed_call::forget_command_of;
 use crate::agent::{Agent, still_answers};
 use crate::cpi::Method;
 use crate::protocol::ResourceKind;
-use crate::state::{DiskHandle, DiskRecord, OTHER_KIND_PROPERTY, Resource, State, VmHandle};
-use base::events::Stage;
+use crate::state::{DiskHandle, DiskRecord, Resource, State, VmHandle, is_other_kind};
+use base::events::Reporter;
 use base::text::shell_word;
 use base::{Error, Result};
 use manifest::cpi_label;
@@ -27,23 +27,29 @@ impl Contradiction {
         executor: &Executor<'_>,
         agent: &Agent,
         vm: &VmHandle,
-        stage: &Stage,
+        reporter: &Reporter,
     ) -> Result<Option<Self>> {
-        if !still_answers(agent, executor.state(), stage)? {
+        if !still_answers(agent, executor.state(), reporter)? {
             return Ok(None);
         }
         let id = executor.state().vm().map(|vm| format!(" (agent ID {})", vm.agent_id)).unwrap_or_default();
+        let changed_properties = executor.find_changed_location_properties(vm.cpi())?;
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
-            changed_properties: executor.find_changed_location_properties(vm.cpi())?,
-            check_hint: executor.cpis().check_hint(vm.cpi()),
+            check_hint: executor.cpis().check_hint(vm.cpi(), &changed_properties),
+            changed_properties,
             forget_command: forget_command_of(&vm.clone().into()),
         }))
     }
 
     /// Like [`Self::detect`], but a contradiction is an error.
-    pub(crate) fn check(executor: &Executor<'_>, agent: &Agent, vm: &VmHandle, stage: &Stage) -> Result<()> {
-        match Self::detect(executor, agent, vm, stage)? {
+    pub(crate) fn check(
+        executor: &Executor<'_>,
+        agent: &Agent,
+        vm: &VmHandle,
+        reporter: &Reporter,
+    ) -> Result<()> {
+        match Self::detect(executor, agent, vm, reporter)? {
             None => Ok(()),
             Some(contradiction) => Err(contradiction.contradiction_error()),
         }
@@ -139,7 +145,7 @@ pub(crate) fn probable_cause_of_denial(
 pub(crate) fn probable_cause(changed_properties: &[String], kind: ResourceKind) -> String {
     match changed_properties {
         [] => "the CPI probably looks in another account, region or project".to_owned(),
-        [property] if property == OTHER_KIND_PROPERTY => {
+        changed_properties if is_other_kind(changed_properties) => {
             format!("the {kind} was created by another kind of CPI than that of the manifest")
         }
         changed_properties => format!(

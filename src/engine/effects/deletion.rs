@@ -24,8 +24,8 @@ use super::failed_call::forget_command_of;
 use crate::cpi::{self, CpiError, CpiErrorKind, Method};
 use crate::cpi_set::{Presence, with_cpi_context};
 use crate::protocol::ResourceKind;
-use crate::state::{Change, OTHER_KIND_PROPERTY, Resource, UndeletedResource};
-use base::events::Stage;
+use crate::state::{Change, Resource, UndeletedResource};
+use base::events::{Stage, Warning};
 use base::{Error, Result};
 use manifest::cpi_label;
 
@@ -65,13 +65,13 @@ pub(crate) fn delete(
             let cannot_be_asked_about =
                 matches!(resource_kind, ResourceKind::Stemcell | ResourceKind::Snapshot);
             if cannot_be_asked_about && !changed_properties.is_empty() {
-                stage.reporter().warn(format!(
+                let warning = Warning::new(format!(
                     "these properties of {} have changed since {resource} was created: {}. If the CPI looks \
-                     in another account or region now, the {resource_kind} may still exist in the old one: \
-                     look for it there, and delete it",
+                     in another account or region now, the {resource_kind} may still exist in the old one",
                     cpi_label(resource.cpi()),
                     changed_properties.join(", ")
                 ));
+                stage.reporter().warn(warning.with_hint("look for it there, and delete it"));
             }
             match executor.was_denied(resource) {
                 // Some CPIs delete a resource that does not exist with success.
@@ -109,11 +109,13 @@ pub(crate) fn delete(
         }
         Presence::Unknown(cause) if not_found_form.is_some() => {
             deletion.record_undeleted(executor, &error, true)?;
-            stage.reporter().warn(format!(
+            let warning = Warning::new(format!(
                 "the CPI does not find {resource}, but cannot confirm that it is gone: {cause}. It stays on \
-                 record, and the next run tries again. To forget the record: `{}`",
-                forget_command_of(resource)
+                 record, and the next run tries again"
             ));
+            stage
+                .reporter()
+                .warn(warning.with_hint(format!("to forget the record: `{}`", forget_command_of(resource))));
             deleting.give_up("the CPI does not find it; it stays on record");
             Ok(None)
         }
@@ -227,12 +229,7 @@ impl Deletion<'_> {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_note(probable_cause(changed_properties, resource.kind()))
-            .with_hint(match changed_properties {
-                [property] if property == OTHER_KIND_PROPERTY => {
-                    format!("pass the manifest with which the {} was created", resource.kind())
-                }
-                _ => executor.cpis().check_hint(resource.cpi()),
-            })
+            .with_hint(executor.cpis().check_hint(resource.cpi(), changed_properties))
             .with_hint(format!("if it is gone, forget its record: `{}`", forget_command_of(resource)))
     }
 

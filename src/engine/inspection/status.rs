@@ -589,7 +589,12 @@ impl StatusCollector<'_> {
             |cpi: Option<&str>| cpis.find_changed_location_properties(&migrated_state, cpi);
         let cause_of_denial =
             probable_cause_of_denial(&migrated_state, &denied_resources, changed_properties)?;
-        let check_hint = cpis.check_hint(denied_resources.first().and_then(Resource::cpi));
+        let denied_cpi = denied_resources.first().and_then(Resource::cpi);
+        let changed_properties = match denied_resources.is_empty() {
+            true => Vec::new(),
+            false => changed_properties(denied_cpi)?,
+        };
+        let check_hint = cpis.check_hint(denied_cpi, &changed_properties);
         if problem.is_none() {
             asking.finish();
         }

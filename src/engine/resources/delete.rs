@@ -233,7 +233,7 @@ fn refuse_denied(
     let asking = run.reporter.stage(format!("Asking for VM {vm}"));
     if executor.ask_presence(&asking, resource)? == Presence::Gone {
         let agent = create_client(run, resolve_endpoint(run, &cpi_inputs.provider)?, executor.state());
-        Contradiction::check(executor, &agent, vm, &asking)?;
+        Contradiction::check(executor, &agent, vm, asking.reporter())?;
     }
     asking.finish();
     Ok(())

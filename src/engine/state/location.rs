@@ -5,7 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::salted_digests::Leaves;
 
 /// The difference between a built-in CPI of this machine and any other.
-pub const OTHER_KIND_PROPERTY: &str = "`cpi` (another kind of CPI)";
+const OTHER_KIND_PROPERTY: &str = "`cpi` (another kind of CPI)";
+
+/// Returns true if these differences of [`CpiLocation::differences`] show another kind of CPI.
+pub fn is_other_kind(differences: &[String]) -> bool {
+    matches!(differences, [property] if property == OTHER_KIND_PROPERTY)
+}
 
 /// The location of one CPI's resources when they were created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

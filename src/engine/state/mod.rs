@@ -29,7 +29,7 @@ pub use durations::Durations;
 pub use handle::{DiskHandle, Handle, Resource, SnapshotHandle, StemcellHandle, VmHandle, describe_in_iaas};
 pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
-pub use location::{CpiLocation, CurrentLocation, OTHER_KIND_PROPERTY};
+pub use location::{CpiLocation, CurrentLocation, is_other_kind};
 pub use lock::{Holder, LockConflictHandler};
 pub use records::{
     AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, STATE_SUFFIX,

@@ -48,9 +48,12 @@ fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     let forget_command = format!("monopile state forget hello/manifest.yml --state state.json --vm {vm}`");
     let output = run.stdout.clone() + &run.stderr;
     let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
-    for text in
-        ["the CPI probably looks in another account, region or project", &contradiction, &forget_command]
-    {
+    for text in [
+        "the CPI probably looks in another account, region or project",
+        "asking the agent again for up to 60 s",
+        &contradiction,
+        &forget_command,
+    ] {
         assert!(output.contains(text), "{words:?}: {text}: {output}");
     }
     // A table cannot hold a command to paste.
@@ -225,6 +228,17 @@ fn changed_root_of_the_local_cpi_is_noticed() {
         }
         assert_eq!(hello.world.read("state.json"), before, "{words:?}");
     }
+    // The manifest names another kind of CPI.
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    for text in [
+        " were created by another kind of CPI than that of the manifest. If this CPI does not find them, ",
+        "hint: check first: `monopile cloud-check hello/manifest.yml ",
+    ] {
+        assert!(plan.stderr.contains(text), "{text}: {}", plan.stderr);
+    }
+    let status = hello.world.finish(hello.command("status", &[])).exits_with(6);
+    let hint = "hint: pass the manifest and ops files with which it was created; then run the same command";
+    assert!(status.stderr.contains(hint), "{}", status.stderr);
     hello.world.finish(hello.builtin_command(&["delete-env"], &["-n"])).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
     assert!(!hello.world.exists("home/.local/state/monopile/local"));

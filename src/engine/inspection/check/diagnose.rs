@@ -163,7 +163,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     if let Some(vm) = state.vm_handle() {
         let checked_vm = find_resource(vm.clone().into());
         if checked_vm.is_some_and(CheckedResource::is_denied) {
-            match Contradiction::detect(&probe.executor, &probe.agent, &vm, &checking)? {
+            match Contradiction::detect(&probe.executor, &probe.agent, &vm, checking.reporter())? {
                 Some(contradiction) => {
                     evidence.is_vm_alive = true;
                     agent_finding = Some(answering_agent_finding(probe, &vm));
@@ -258,7 +258,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             hints.push(hint_for_denied_mount(disk));
         } else if is_contradicted || cause.is_some() {
             let cpi = denied_resources.first().and_then(Resource::cpi);
-            hints.push(probe.executor.cpis().check_hint(cpi));
+            hints.push(probe.executor.cpis().check_hint(cpi, &changed_properties(cpi)?));
         }
         if let Some(cause) = cause {
             probe.run.reporter.note(cause);
