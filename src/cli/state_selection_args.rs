@@ -9,6 +9,7 @@ use super::session::{PreparedRun, Session};
 use super::status::is_state;
 use super::{StateArgs, named_file, paths};
 use base::{Error, Result};
+use engine::state::COMPANION_FILES;
 
 /// The state of an environment.
 #[derive(Debug, Clone, Args)]
@@ -54,16 +55,27 @@ impl StateSelectionArgs {
         (!paths::is_url(&path) && !paths::exists(&path)).then(|| manifest::missing_manifest_error(&path))
     }
 
-    /// Returns the path or URL of the state.
+    /// Returns the path or URL of the state. Fails if nothing exists of the environment, neither manifest nor
+    /// state.
     pub(super) fn path(&self) -> Result<PathBuf> {
-        self.named()?.ok_or_else(|| {
+        let state = self.named()?.ok_or_else(|| {
             let error = Error::usage("no environment is given")
                 .with_hint("name its manifest or its state: `monopile SAME-COMMAND MANIFEST`");
             match self.env_file.is_ignored() {
                 true => error,
                 false => error.with_hint(SET_MANIFEST_HINT),
             }
-        })
+        })?;
+        let with_suffix = |suffix: &str| format!("{}{suffix}", state.display());
+        let has_state = || {
+            paths::is_url(&state)
+                || paths::exists(&state)
+                || COMPANION_FILES.iter().any(|(suffix, _)| paths::exists(with_suffix(suffix)))
+        };
+        match self.missing_manifest_error() {
+            Some(error) if !has_state() => Err(error),
+            _ => Ok(state),
+        }
     }
 
     /// Begins a run that changes the state.

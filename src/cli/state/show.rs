@@ -4,7 +4,6 @@ use clap::Args;
 
 use crate::cli::StateSelectionArgs;
 use crate::cli::finish::CommandResult;
-use crate::cli::paths;
 use crate::cli::resources::ListView;
 use crate::cli::session::Session;
 use crate::cli::table::{Layout, Table};
@@ -38,9 +37,7 @@ impl ShowArgs {
         if let Some(view) = self.view {
             return view.show(session, &storage);
         }
-        let missing_error =
-            self.selection.missing_manifest_error().filter(|_| !paths::exists(storage.path_or_url()));
-        let overview = record_commands::show(&storage).map_err(|error| missing_error.unwrap_or(error))?;
+        let overview = record_commands::show(&storage)?;
         match session.globals.prints_json() {
             true => CommandResult::json(&overview),
             false => Ok(CommandResult::Output(overview_text(&overview, &session.layout()).into_bytes())),

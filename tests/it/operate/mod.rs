@@ -131,11 +131,23 @@ fn commands_report_a_missing_environment() {
         assert!(run.stderr.contains("there is no state"), "{command}: {}", run.stderr);
     }
     // A misspelt manifest name is reported as such.
-    for command in ["status", "logs", "ssh", "restart", "recreate", "cloud-check", "delete-env", "cpis"] {
-        let run = hello.world.run([command, "helo/manifest.yml"]).exits_with(3);
+    for command in [
+        &["status"][..],
+        &["logs"],
+        &["ssh"],
+        &["restart"],
+        &["recreate"],
+        &["cloud-check"],
+        &["delete-env"],
+        &["cpis"],
+        &["disks"],
+        &["state", "backup"],
+    ] {
+        let words = command.iter().chain(&["helo/manifest.yml"]);
+        let run = hello.world.run(words).exits_with(3);
         assert!(
             run.stderr.contains("manifest 'helo/manifest.yml' does not exist"),
-            "{command}: {}",
+            "{command:?}: {}",
             run.stderr
         );
     }
