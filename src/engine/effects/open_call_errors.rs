@@ -50,15 +50,15 @@ pub(crate) fn unknown_outcome_error(
         .map(|path| shell_word(&path.display().to_string()).into_owned())
         .collect();
     let cause_hint = match files.as_slice() {
-        [] => paths
-            .iter()
-            .any(|path| has_content(path))
-            .then(|| "correct the cause, or the next call fails too".to_owned()),
-        files => Some(format!(
-            "find the cause, and correct it, or the next call fails too: `cat {}`",
-            files.join(" ")
-        )),
+        [] => paths.iter().any(|path| has_content(path)).then(|| {
+            "correct the cause, or the next call fails too; to try the CPI: `monopile cpi info MANIFEST`"
+                .to_owned()
+        }),
+        files => {
+            Some(format!("see why: `cat {}`; correct the cause, or the next call fails too", files.join(" ")))
+        }
     };
+    let error = error.with_hints(cause_hint);
     match vm {
         Some(vm) => {
             let cpi_option = effect.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
@@ -69,13 +69,12 @@ pub(crate) fn unknown_outcome_error(
                     shell_word(vm),
                     cpi_option.unwrap_or_default()
                 ))
-                .with_hints(cause_hint)
                 .with_rerun_hint("then run the same command again")
         }
         None => {
             let mut steps = steps_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`");
             let last_step = steps.pop().unwrap_or_default();
-            error.with_hints(steps).with_hints(cause_hint).with_rerun_hint(last_step)
+            error.with_hints(steps).with_rerun_hint(last_step)
         }
     }
 }

@@ -164,7 +164,8 @@ fn next_run_knows_how_the_process_ended() {
     let reaction = Reaction::Instead("echo \"KeyError: 'region'\" >&2; exit 1".to_owned());
     hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     let run = hello.create(&[]).exits_with(1);
-    let cause_hint = "hint: correct the cause, or the next call fails too\n  hint: then forget the call: `";
+    let cause_hint =
+        "hint: correct the cause, or the next call fails too; to try the CPI: `monopile cpi info ";
     assert!(run.stderr.contains(cause_hint) && !run.stderr.contains("`cat "), "{}", run.stderr);
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
