@@ -4,16 +4,16 @@
 //! A module whose callers must distinguish cases has an enum of its own, and converts it to this type.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 use rustix::fs::{Access, access};
 
 use crate::exit_code;
 
-/// The hint for a file system without free space.
-const FULL_HINT: &str = "free space: `monopile cache prune`, or choose another file system with --cache-dir, \
-                         TMPDIR or XDG_STATE_HOME";
+/// The hint for a file system without free space, if it is not known which one.
+const FULL_HINT: &str = "free space on that file system, or choose another one with --cache-dir, TMPDIR or \
+                         XDG_STATE_HOME";
 
 /// Shorthand for results with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -217,18 +217,7 @@ impl Error {
         let Some(cause) = cause.map(io::Error::kind) else { return self };
         let other_path_hint = (!option.is_empty()).then(|| format!("choose another path with {option}"));
         match cause {
-            kind if is_full(kind) => {
-                let alternative = other_path_hint
-                    .map(|other_path_hint| format!(", or {other_path_hint}"))
-                    .unwrap_or_default();
-                let existing_path = unwritable_ancestor(path).map_or(path, |(path, _)| path);
-                let path = existing_path.display();
-                let mut error = self;
-                error.inner.hints.retain(|hint| hint != FULL_HINT);
-                return error
-                    .with_hint(format!("the file system of '{path}' is full: free space on it{alternative}"))
-                    .with_hint(format!("to see how full it is: `df -h '{path}'`"));
-            }
+            kind if is_full(kind) => return self.with_full_path_hint(path, option),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             // A directory of `/proc`, for example.
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -265,6 +254,32 @@ impl Error {
             let actions = alternatives([Some(format!("run as {owner}")), other_path_hint, chown]);
             format!("'{path}' belongs to {owner}: {actions}")
         })
+    }
+
+    /// Names the full file system in the hints, if the error has the general hint, and its text has one of
+    /// these directories. Each has the option or variable that selects it.
+    #[must_use]
+    pub fn with_full_directory(self, directories: &[(PathBuf, &str)]) -> Self {
+        let texts = self.chain().join("\n");
+        let is_named = |(path, _): &&(PathBuf, &str)| texts.contains(&path.display().to_string());
+        match directories.iter().find(is_named) {
+            Some((path, option)) if self.hints().iter().any(|hint| hint == FULL_HINT) => {
+                self.with_full_path_hint(path, option)
+            }
+            _ => self,
+        }
+    }
+
+    /// Replaces the general hint for a full file system by hints that name a path on it.
+    fn with_full_path_hint(mut self, path: &Path, option: &str) -> Self {
+        let alternative = match option {
+            "" => String::new(),
+            option => format!(", or choose another path with {option}"),
+        };
+        let path = unwritable_ancestor(path).map_or(path, |(path, _)| path).display();
+        self.inner.hints.retain(|hint| hint != FULL_HINT);
+        self.with_hint(format!("the file system of '{path}' is full: free space on it{alternative}"))
+            .with_hint(format!("to see how full it is: `df -h '{path}'`"))
     }
 
     /// Adds a hint with the nearest of `known_names`, or else the note that `otherwise` returns. See
@@ -417,7 +432,7 @@ pub fn os_problem(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error ") {
         Some(_) if error.kind() == io::ErrorKind::NotFound => {
-            "the file, or the directory that it is to be in, does not exist".to_owned()
+            "the file, or its directory, does not exist".to_owned()
         }
         Some((problem, number)) if number.ends_with(')') => problem.to_owned(),
         _ => text,
@@ -540,7 +555,7 @@ mod tests {
     fn temporary_files_are_not_named() {
         let missing_file_error = tempfile::NamedTempFile::new_in("/no/such/directory").unwrap_err();
         let chain = Error::io("writing 'x'", missing_file_error).chain();
-        assert_eq!(chain[1], "the file, or the directory that it is to be in, does not exist");
+        assert_eq!(chain[1], "the file, or its directory, does not exist");
     }
 
     #[test]
@@ -594,6 +609,20 @@ mod tests {
             !is_root,
             "{hints_of_root}"
         );
+    }
+
+    #[test]
+    fn full_file_system_is_named_if_the_error_names_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        let directories = [(PathBuf::from("/elsewhere"), "--cache-dir DIR"), (path.clone(), "TMPDIR=DIR")];
+        let full_error = |file: &Path| {
+            Error::io(format!("writing '{}'", file.display()), io::ErrorKind::StorageFull.into())
+        };
+        let hints = full_error(&path.join("a")).with_full_directory(&directories).hints().to_vec();
+        assert!(hints[0].ends_with("free space on it, or choose another path with TMPDIR=DIR"), "{hints:?}");
+        assert_eq!(hints[1], format!("to see how full it is: `df -h '{}'`", path.display()));
+        assert_eq!(full_error(Path::new("/x")).with_full_directory(&directories).hints(), [FULL_HINT]);
     }
 
     #[test]

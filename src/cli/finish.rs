@@ -109,7 +109,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let error = session.explain_interruption(error);
+            let error = session.explain_full_disk(session.explain_interruption(error));
             let exit_code = error.kind().exit_code();
             let is_declined = error.kind() == ErrorKind::Declined;
             let report = report(!matches!(error.kind(), ErrorKind::Interrupted(_)));

@@ -13,7 +13,7 @@ use super::globals::{Globals, JsonForm};
 use super::hint_commands::{CompletingSink, EnvironmentArgs};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_recorder::{RecordingSink, RunRecorder};
-use super::scratch::Scratch;
+use super::scratch::{self, Scratch};
 use super::table::Layout;
 use super::{duration, encryption, logging, paths, shared_cache, signals};
 use parking_lot::Mutex;
@@ -229,6 +229,15 @@ impl Session {
     /// Returns true if the run has started a step of its plan.
     pub(super) fn has_started_a_step(&self) -> bool {
         self.recorder.has_started_a_step()
+    }
+
+    /// Names the full file system in the hints of an error, if it has one of the directories of this program.
+    pub(super) fn explain_full_disk(&self, error: Error) -> Error {
+        let Ok(cache) = self.cache_dir() else { return error };
+        let mut directories = vec![(scratch::base_directory(&cache), "TMPDIR=DIR")];
+        directories.push((cache, "--cache-dir DIR"));
+        directories.extend(env_vars::STATE_HOME.path().ok().map(|path| (path, "XDG_STATE_HOME=DIR")));
+        error.with_full_directory(&directories)
     }
 
     /// Adds to the error of an interrupted run whether it has changed something, and how to continue.

@@ -176,7 +176,14 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 /// Creates a directory and its missing parents, each with mode 0700 regardless of the umask. Succeeds if the
 /// directory exists.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    result.map_err(|error| match error.kind() {
+        // Missing parents are created, so this is a file system such as `/proc`.
+        io::ErrorKind::NotFound => {
+            io::Error::new(io::ErrorKind::NotFound, "the system does not allow a directory there")
+        }
+        _ => error,
+    })
 }
 
 #[cfg(test)]
