@@ -109,8 +109,10 @@ impl Encryption {
         }
         for (name, text) in &identities {
             let identity_file_error = |reason: String| {
-                Error::usage(format!("'{name}' is not an age identity file: {reason}"))
-                    .with_hint("make one, in which a line begins with AGE-SECRET-KEY-1: `age-keygen -o FILE`")
+                Error::usage(format!("'{name}' is not an age identity file: {reason}")).with_hint(
+                    "name the file with the private key of a recipient: a line of it begins with \
+                         AGE-SECRET-KEY-1",
+                )
             };
             if is_encrypted(text.as_bytes()) {
                 return Err(identity_file_error(

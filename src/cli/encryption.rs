@@ -96,12 +96,18 @@ fn read_recipients(path: &Path) -> Result<Vec<String>> {
     Ok(recipients)
 }
 
-/// Reads a file of keys. If there is none, `missing` ends the error, and `hint` is its hint.
+/// Reads a file of keys. If there is none, `missing` ends the error, and `hint` is its hint. A value that is
+/// neither a key nor a file is a usage error, like an invalid key.
 pub(super) fn read(path: &Path, content: &str, missing: &str, hint: &str) -> Result<String> {
     let path: PathBuf = paths::expand(path, paths::home().as_deref());
     input::read_text(&path, MAX_FILE_BYTES).map_err(|error| {
         if error.kind() == std::io::ErrorKind::NotFound {
-            return Error::invalid(format!("'{}' {missing}", path.display())).with_hint(hint);
+            let message = format!("'{}' {missing}", path.display());
+            return match missing.ends_with("nor a file") {
+                true => Error::usage(message),
+                false => Error::invalid(message),
+            }
+            .with_hint(hint);
         }
         Error::usage(format!("reading {content} from '{}' failed", path.display())).with_source(error)
     })

@@ -48,15 +48,18 @@ impl RenderTemplateArgs {
             input::read_text(&path, input::MAX_FILE_BYTES)
                 .map_err(|error| input::read_error("the file", &path, error))
         };
-        let message = format!("'{}' (--context) is not an evaluation context", self.context.display());
+        let path = self.context.display();
         let text = read(&self.context)?;
         let json = serde_json::from_str(&text).map_err(|error| {
-            let path = self.context.display();
             Error::invalid(format!("'{path}' (--context) is not valid JSON: {}", json_problem(&error)))
-                .with_hint("see its keys: `monopile render-template --help`")
         })?;
-        templates::check_context(&text).map_err(|error| error.context(message.clone()))?;
-        let context = templates::context(&json).map_err(|error| error.context(message))?;
+        let context_error = |error: Error| {
+            Error::invalid(format!("'{path}' (--context) cannot be used: {error}")).with_advice_of(&error)
+        };
+        templates::check_context(&text).map_err(context_error)?;
+        let context = templates::context(&json).map_err(|error| {
+            context_error(error).with_hint("see its keys: `monopile render-template --help`")
+        })?;
         let renderer = templates::create_renderer(self.renderer.into(), &paths::env_vars())?;
         let name = self.template.display().to_string();
         let result = renderer.render(&name, &read(&self.template)?, &context);

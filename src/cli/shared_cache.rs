@@ -13,6 +13,7 @@ use artifact::shared_cache::{
 use artifact::{InterruptCheck, SharedCache};
 use base::events::Reporter;
 use base::redact::Redactor;
+use base::text::shell_word;
 use base::{Error, Result};
 use engine::state::{BucketPrefix, SharedBucket};
 
@@ -67,8 +68,16 @@ pub(super) fn open_storage(globals: &Globals, redactor: &Redactor) -> Result<Arc
         Error::usage("no shared cache is given")
             .with_hint("name its URL: `monopile SAME-COMMAND --cache URL`")
     })?;
+    let location = parse_location(url)?;
+    if let CacheLocation::Directory(root) = &location
+        && !root.is_dir()
+    {
+        let root = root.to_string_lossy();
+        return Err(Error::invalid(format!("the cache '{url}' does not exist"))
+            .with_hint(format!("correct --cache, or create it: `mkdir -p {}`", shell_word(&root))));
+    }
     // A signal ends the process itself.
-    opener(parse_location(url)?, false, redactor)(Arc::new(|| Ok(())))
+    opener(location, false, redactor)(Arc::new(|| Ok(())))
 }
 
 /// Returns the key that signs compiled packages, if one is named.

@@ -111,7 +111,7 @@ fn options_without_effect_are_reported() {
         assert!(run.stderr.contains(&format!("warning: {warning}")), "{}", run.stderr);
     }
     // A plan refuses what the run that it announces would refuse.
-    let plan = hello.world.finish(hello.command("plan", &["--encrypt-to", "no-file"])).exits_with(3);
+    let plan = hello.world.finish(hello.command("plan", &["--encrypt-to", "no-file"])).exits_with(2);
     assert!(plan.stderr.contains("error: 'no-file' (--encrypt-to, "), "{}", plan.stderr);
 }
 

@@ -202,7 +202,7 @@ fn rejects_invalid_recipients_and_identities() {
         (["--identity", "missing"], "'missing' (--identity, MONOPILE_IDENTITY) does not exist"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {
-        let code = if options[1] == "missing" { 3 } else { 2 };
+        let code = if options == ["--identity", "missing"] { 3 } else { 2 };
         let run = hello.create(&options).exits_with(code);
         assert!(run.stderr.contains(part), "{options:?}: {}", run.stderr);
         let output = run.stdout + &run.stderr;

@@ -231,7 +231,7 @@ fn render_template_errors_name_the_line() {
 fn rejects_an_invalid_context() {
     let world = world();
     world.write("a.erb", "x");
-    let problem = "is not an evaluation context";
+    let problem = "cannot be used: ";
     for (bad_context, problem) in [
         ("", "is not valid JSON: "),
         ("[]", problem),

@@ -113,8 +113,12 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         let limit = if layout.is_for_programs() { usize::MAX } else { MAX_ANSWER_BYTES };
         let answers = group.cpi_answers();
         let answers: Vec<_> = answers.iter().map(|answer| shorten(answer, limit)).collect();
-        let details =
-            format!("{}\nmay have created {}: {}", group.requests(), group.how_to_find(), answers.join("; "));
+        let details = format!(
+            "{}: {}\nmay have created {}",
+            group.last_request(),
+            answers.join("; "),
+            group.how_to_find()
+        );
         let title = match group.suspects() {
             [suspect] => format!("failed call for a {}", suspect.kind),
             suspects => format!("{} failed calls for a {}", suspects.len(), suspects[0].kind),

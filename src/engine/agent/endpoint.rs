@@ -64,19 +64,18 @@ impl AgentEndpoint {
     /// Creates an endpoint from `cloud_provider.mbus` alone. Any server that answers is accepted as the
     /// agent.
     pub fn unverified(mbus: &Secret, redactor: &Redactor) -> Result<Self> {
-        let url = Url::parse(mbus.expose())
-            .map_err(|error| {
-                Error::invalid("`cloud_provider.mbus` is not a URL").with_source(url_problem(error))
-            })
-            .map_err(|error| error.with_hint("for example https://USER:PASSWORD@10.0.0.5:6868"))?;
+        let mbus_error = |message: &str| {
+            Error::invalid(message).with_hint("for example https://USER:PASSWORD@10.0.0.5:6868")
+        };
+        let url = Url::parse(mbus.expose()).map_err(|error| {
+            mbus_error("`cloud_provider.mbus` is not a URL").with_source(url_problem(error))
+        })?;
         if url.scheme() != "https" {
-            return Err(Error::invalid(format!(
-                "`cloud_provider.mbus` must be an https:// URL, not {}://",
-                url.scheme()
-            )));
+            let problem = format!("`cloud_provider.mbus` must be an https:// URL, not {}://", url.scheme());
+            return Err(mbus_error(&problem));
         }
         let Some(host) = url.host_str() else {
-            return Err(Error::invalid("`cloud_provider.mbus` has no host"));
+            return Err(mbus_error("`cloud_provider.mbus` has no host"));
         };
         let port = url.port().unwrap_or(HTTPS_PORT);
         Ok(AgentEndpoint {

@@ -272,21 +272,25 @@ impl<'m> WantedArtifact<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    /// Returns [`Self::title`] after its place in the manifest, for errors.
-    fn title_with_place(&self) -> String {
-        format!("{}{}", self.artifact.origin.prefix(), self.title())
+    /// Returns [`Self::title`] after the place in the manifest that an error is about.
+    fn title_with_place(&self, error: &Error) -> String {
+        let place = match &self.artifact.origin {
+            ArtifactOrigin::Manifest { sha1: Some(sha1), .. } if error.has_cause::<ParseDigestError>() => {
+                format!("{sha1}: ")
+            }
+            origin => origin.prefix(),
+        };
+        format!("{place}{}", self.title())
     }
 
     fn expected_digest(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
         let Some(text) = &self.artifact.sha1 else { return Ok(None) };
-        let position = match &self.artifact.origin {
-            ArtifactOrigin::Manifest { sha1: Some(sha1), .. } => format!("{sha1}: "),
-            _ => String::new(),
-        };
         let digest = text.parse().map_err(|problem: ParseDigestError| {
-            let error =
-                Error::invalid(format!("{position}the sha1 of '{url}' is not valid")).with_source(problem);
+            let error = Error::invalid(format!("the sha1 of '{url}' is not valid")).with_source(problem);
             match url {
+                ArtifactUrl::Local(path) if path.is_dir() => {
+                    error.with_hint("remove it: a directory needs no `sha1`")
+                }
                 ArtifactUrl::Local(path) if path.is_file() => {
                     error.with_hint(format!("compute it: `sha1sum {}`", shell_word(&path.to_string_lossy())))
                 }
@@ -430,7 +434,7 @@ fn obtain(
             Ok(artifact) => obtained_artifacts.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<StoppedArtifact>() => {}
-            Err(error) => failures.push((artifacts[index].title_with_place(), error)),
+            Err(error) => failures.push((artifacts[index].title_with_place(&error), error)),
         }
     }
     for userland_ref in userlands {

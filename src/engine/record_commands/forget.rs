@@ -1,11 +1,11 @@
 //! `state forget`: forgets a record on request. The resource may still exist.
 
 use super::{AskConsent, ConsentRequest, find_any};
-use crate::effects::{Effect, how_to_end};
+use crate::effects::{Effect, failed_call::forget_command, how_to_end};
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::{self, no_state_error};
-use crate::state::{CallProgress, Change, DiskHandle, Resource, State, StemcellHandle, SuspectGroup};
+use crate::state::{CallProgress, Change, DiskHandle, Intent, Resource, State, StemcellHandle, SuspectGroup};
 use base::text;
 use base::{Error, Result};
 
@@ -19,6 +19,9 @@ pub enum ForgettableRecord {
     /// All failed calls.
     FailedCalls,
 }
+
+/// The hint for a call that is not on record.
+const SHOW_HINT: &str = "see what is on record: `monopile state show MANIFEST`";
 
 /// Describes what the next create-env does without the record of a resource that is in use.
 fn next_deploy(state: &State, resource: &Resource) -> String {
@@ -74,7 +77,16 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
         ForgettableRecord::FailedCalls => {
             let suspects = store.state().monopile.suspects.clone();
             if suspects.is_empty() {
-                return Err(Error::invalid("no failed call is on record"));
+                let error = open_calls.iter().fold(
+                    Error::invalid("no failed call is on record"),
+                    |error, (Intent { method, request_id, .. }, _)| {
+                        let option = format!("--call {request_id}");
+                        error
+                            .with_note(format!("an open call is on record: `{method}`, request {request_id}"))
+                            .with_hint(format!("to forget it: `{}`", forget_command(&option)))
+                    },
+                );
+                return Err(if open_calls.is_empty() { error.with_hint(SHOW_HINT) } else { error });
             }
             let calls = match suspects.len() {
                 1 => "1 failed call".to_owned(),
@@ -115,11 +127,12 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 .collect();
             let Some((intent, call)) = open_calls.into_iter().find(|(intent, _)| intent.request_id == *id)
             else {
-                return Err(Error::invalid(format!("no open or failed call '{id}' is on record"))
+                let error = Error::invalid(format!("no open or failed call '{id}' is on record"))
                     .with_nearest(id.as_str(), request_ids.iter().map(String::as_str), || {
                         (!request_ids.is_empty())
                             .then(|| format!("on record: {}", text::comma_list(&request_ids)))
-                    }));
+                    });
+                return Err(error.with_hint(SHOW_HINT));
             };
             let read_error = |error| Error::io(format!("reading the answer to call {id}"), error);
             if matches!(call.read_progress().map_err(read_error)?, CallProgress::Running) {

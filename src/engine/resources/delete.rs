@@ -213,7 +213,11 @@ fn stemcells(state: &State, name: &str, cpi: Option<&str>) -> Result<Vec<Stemcel
         true => {
             let cid: StemcellCid = name.parse().map_err(|error| Error::usage(format!("{error}")))?;
             let handles = state.stemcells.iter().map(StemcellRecord::handle);
-            record_commands::find(handles, &cid, cpi).map(|handle| vec![handle])
+            let result = record_commands::find(handles, &cid, cpi).map(|handle| vec![handle]);
+            result.map_err(|error| match state.stemcells.is_empty() || !error.hints().is_empty() {
+                true => error,
+                false => error.with_hint("name a CID, or NAME/VERSION: `monopile stemcells MANIFEST`"),
+            })
         }
     }
 }

@@ -56,21 +56,14 @@ impl<'s> SuspectGroup<'s> {
         describe_in_iaas(&description, first.cpi.as_deref())
     }
 
-    /// Lists the request ids, and the time of the last call.
-    pub fn requests(&self) -> String {
-        let ids: Vec<&str> = self.0.iter().map(|suspect| suspect.request_id.as_str()).collect();
-        let last_call_time = self.0.last().map_or("", |suspect| suspect.called_at.as_str());
-        match ids.as_slice() {
-            [id] => format!("request {id}, {last_call_time}"),
-            ids => format!("requests {}, the last {last_call_time}", ids.join(", ")),
-        }
-    }
-
     /// Returns the time of the last of several calls, or else the request id and the time of the only one.
     pub fn last_request(&self) -> String {
         match self.0.as_slice() {
-            [_, .., last] => format!("the last call {}", last.called_at),
-            _ => self.requests(),
+            [_, .., last] => format!("the last {}", last.called_at),
+            suspects => suspects
+                .iter()
+                .map(|suspect| format!("request {}, {}", suspect.request_id, suspect.called_at))
+                .collect(),
         }
     }
 
@@ -137,10 +130,10 @@ mod tests {
         ];
         let groups = SuspectGroup::all(&suspects);
         let descriptions: Vec<_> =
-            groups.iter().map(|group| (group.how_to_find(), group.requests())).collect();
+            groups.iter().map(|group| (group.how_to_find(), group.last_request())).collect();
         let expected = [
-            ("up to 3 VMs with 2 agent IDs: a, b", "requests r1, r3, r7, the last at r7"),
-            ("up to 2 disks of 1 MiB", "requests r2, r5, the last at r5"),
+            ("up to 3 VMs with 2 agent IDs: a, b", "the last at r7"),
+            ("up to 2 disks of 1 MiB", "the last at r5"),
             ("a disk of 1 MiB, in the IaaS of CPI 'other'", "request r4, at r4"),
             ("a disk of 2 MiB", "request r6, at r6"),
         ];
@@ -148,8 +141,5 @@ mod tests {
         assert_eq!(groups[0].short_text(), "up to 3 VMs with 2 agent IDs");
         assert_eq!(groups[1].short_text(), groups[1].how_to_find());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
-        let last = groups.iter().map(SuspectGroup::last_request).collect::<Vec<_>>();
-        assert_eq!(last[0], "the last call at r7");
-        assert_eq!(last[3], "request r6, at r6");
     }
 }

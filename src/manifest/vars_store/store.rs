@@ -92,7 +92,8 @@ impl VarsStore {
                     "vars store '{}' is {}, not a mapping of names to values",
                     self.path.display(),
                     kind_with_article(&root)
-                )));
+                ))
+                .with_hint("name the right file, or restore this one from a backup"));
             }
         };
         Ok(())

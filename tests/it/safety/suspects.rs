@@ -147,7 +147,8 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     assert!(run.stderr.contains("4 failed calls") && run.stderr.contains("--yes"), "{}", run.stderr);
     run_state(&hello, &["forget", "--failed-calls", "--yes"]).success();
     let run = run_state(&hello, &["forget", "--failed-calls", "--yes"]).exits_with(3);
-    assert!(run.stderr.contains("no failed call is on record"), "{}", run.stderr);
+    let error = "error: no failed call is on record\n  hint: see what is on record: `monopile state show ";
+    assert!(run.stderr.contains(error), "{}", run.stderr);
     assert_eq!(hello.create(&[]).success().stderr, "");
     hello.delete(&[]).success();
     assert!(!hello.world.exists("state.json"));
