@@ -233,7 +233,7 @@ impl Session {
 
     /// Names the full file system in the hints of an error, if it has one of the directories of this program.
     pub(super) fn explain_full_disk(&self, error: Error) -> Error {
-        let Ok(cache) = self.cache_dir() else { return error };
+        let Ok(cache) = self.cache_directory() else { return error };
         let mut directories = vec![(scratch::base_directory(&cache), "TMPDIR=DIR")];
         directories.push((cache, "--cache-dir DIR"));
         directories.extend(env_vars::STATE_HOME.path().ok().map(|path| (path, "XDG_STATE_HOME=DIR")));

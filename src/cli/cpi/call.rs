@@ -139,7 +139,9 @@ fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Valu
         }
         Err(unknown) => {
             let nearest_name = nearest(method, method_names());
-            session.reporter.warn(Warning::new(unknown.to_string()).with_hints(nearest_name.map(did_you_mean_question)));
+            session
+                .reporter
+                .warn(Warning::new(unknown.to_string()).with_hints(nearest_name.map(did_you_mean_question)));
         }
     }
 }
