@@ -406,7 +406,7 @@ fn errors_have_no_words_of_libraries() {
         (
             &["create-env", "bosh.yml", "--plan", "bosh.yml"],
             3,
-            "'bosh.yml' is not a saved plan\n  cause: it is not JSON",
+            "'bosh.yml' is not a saved plan\n  cause: it is YAML, and a saved plan is JSON",
         ),
         (
             &["interpolate", "bosh.yml", "--vars-store", "absent/creds.yml"],

@@ -19,26 +19,26 @@ const POLL_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn still_answers(agent: &Agent, state: &State, reporter: &Reporter) -> Result<bool, AgentError> {
     let expected = state.vm().map(|vm| vm.agent_id.as_str());
     let start = Instant::now();
-    let mut asking: Option<Stage> = None;
+    let mut asking_stage: Option<Stage> = None;
     loop {
         match agent.get_state() {
             Ok(agent_state) if expected.is_none_or(|expected| identity::id(&agent_state) == expected) => {}
             Err(error) if error.was_caused_by_this_run() => {
-                return Err(match &asking {
-                    Some(asking) => error.with_stage(asking),
+                return Err(match &asking_stage {
+                    Some(stage) => error.with_stage(stage),
                     None => error,
                 });
             }
             Ok(_) | Err(_) => {
-                asking.into_iter().for_each(Stage::finish);
+                asking_stage.into_iter().for_each(Stage::finish);
                 return Ok(false);
             }
         }
         if start.elapsed() >= DELETION_TIMEOUT {
-            asking.into_iter().for_each(Stage::finish);
+            asking_stage.into_iter().for_each(Stage::finish);
             return Ok(true);
         }
-        let asking = asking.get_or_insert_with(|| {
+        let stage = asking_stage.get_or_insert_with(|| {
             reporter.note(format!(
                 "the CPI says that the VM does not exist, but its agent answers at {}: asking the agent \
                  again for up to {} s",
@@ -47,6 +47,6 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, reporter: &Reporter) -
             ));
             reporter.stage("Checking whether the agent still answers")
         });
-        agent.pause(POLL_PAUSE).map_err(|error| error.with_stage(asking))?;
+        agent.pause(POLL_PAUSE).map_err(|error| error.with_stage(stage))?;
     }
 }

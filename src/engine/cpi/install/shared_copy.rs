@@ -45,10 +45,10 @@ impl Build<'_, '_> {
     fn copy(&self, package: &SharedPackage) -> Result<()> {
         self.stage.log_line("copying it from the shared cache");
         let (sender, receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_PARTS);
-        let (copied, unpacked) = thread::scope(|scope| {
+        let (copy_result, unpack_result) = thread::scope(|scope| {
             let parts = PartReader { receiver, part: Cursor::default() };
-            let unpacking = scope.spawn(move || unpack(self.slot, parts, &package.digest));
-            let copied = self.compile_settings.shared_cache.copy_package(package, &mut |part| {
+            let unpack_thread = scope.spawn(move || unpack(self.slot, parts, &package.digest));
+            let copy_result = self.compile_settings.shared_cache.copy_package(package, &mut |part| {
                 self.stop_condition.check()?;
                 self.stage.progress(part.offset, Some(part.total), Unit::Bytes);
                 // An archive that cannot be unpacked is read to its end, because a wrong digest is a warning.
@@ -56,10 +56,10 @@ impl Build<'_, '_> {
                 Ok(())
             });
             drop(sender);
-            (copied, unpacking.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            (copy_result, unpack_thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
         });
-        copied?.ok_or_else(|| Error::failure("the shared cache does not provide it"))?;
-        unpacked?;
+        copy_result?.ok_or_else(|| Error::failure("the shared cache does not provide it"))?;
+        unpack_result?;
         self.slot.keep_signature(&package.signed_digest)
     }
 
