@@ -159,7 +159,7 @@ fn rejects_unknown_keys_and_names_their_line() {
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
         (
             "manifest: bosh.yml\nparallel: many\n",
-            ":2:11: `parallel`: invalid value 'many' for '--parallel <N>'",
+            ":2:11: `parallel`: invalid value 'many': expected a whole number of at least 1",
         ),
         ("- a\n", ".monopile.yml:1:1: the env file is a list, not a mapping"),
         ("manifest: bosh.yml\nmanifest: x\n", ".monopile.yml:2:1"),
