@@ -257,14 +257,14 @@ impl Error {
     }
 
     /// Names the full file system in the hints, if the error has the general hint, and its text has one of
-    /// these directories. Each has the option or variable that selects it.
+    /// these directories. Each has the option or variable that selects it, and perhaps a further hint.
     #[must_use]
-    pub fn with_full_directory(self, directories: &[(PathBuf, &str)]) -> Self {
+    pub fn with_full_directory(self, directories: &[(PathBuf, &str, Option<&str>)]) -> Self {
         let texts = self.chain().join("\n");
-        let is_named = |(path, _): &&(PathBuf, &str)| texts.contains(&path.display().to_string());
-        match directories.iter().find(is_named) {
-            Some((path, option)) if self.hints().iter().any(|hint| hint == FULL_HINT) => {
-                self.with_full_path_hint(path, option)
+        let mut directories = directories.iter();
+        match directories.find(|(path, ..)| texts.contains(&path.display().to_string())) {
+            Some((path, option, hint)) if self.hints().iter().any(|hint| hint == FULL_HINT) => {
+                self.with_full_path_hint(path, option).with_hints(*hint)
             }
             _ => self,
         }
@@ -615,13 +615,14 @@ mod tests {
     fn full_file_system_is_named_if_the_error_names_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
-        let directories = [(PathBuf::from("/elsewhere"), "--cache-dir DIR"), (path.clone(), "TMPDIR=DIR")];
+        let other_directory = (PathBuf::from("/elsewhere"), "--cache-dir DIR", Some("prune"));
+        let directories = [other_directory, (path.clone(), "TMPDIR=DIR", None)];
         let full_error = |file: &Path| {
             Error::io(format!("writing '{}'", file.display()), io::ErrorKind::StorageFull.into())
         };
         let hints = full_error(&path.join("a")).with_full_directory(&directories).hints().to_vec();
         assert!(hints[0].ends_with("free space on it, or choose another path with TMPDIR=DIR"), "{hints:?}");
-        assert_eq!(hints[1], format!("to see how full it is: `df -h '{}'`", path.display()));
+        assert_eq!(hints[1..], [format!("to see how full it is: `df -h '{}'`", path.display())]);
         assert_eq!(full_error(Path::new("/x")).with_full_directory(&directories).hints(), [FULL_HINT]);
     }
 

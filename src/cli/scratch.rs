@@ -27,14 +27,10 @@ pub(super) struct Scratch {
     _lock: UnlockOnDrop,
 }
 
-/// Returns the directory below which the scratch directories are.
-pub(super) fn base_directory(cache: &Path) -> PathBuf {
-    env_vars::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"))
-}
-
 impl Scratch {
     pub(super) fn new(cache: &Path) -> Result<Scratch> {
-        Self::create_below(&paths::absolute(&base_directory(cache))?)
+        let base = env_vars::TMPDIR.value().map(PathBuf::from).unwrap_or_else(|| cache.join("tmp"));
+        Self::create_below(&paths::absolute(&base)?)
     }
 
     fn create_below(base_directory: &Path) -> Result<Scratch> {

@@ -13,7 +13,7 @@ use super::globals::{Globals, JsonForm};
 use super::hint_commands::{CompletingSink, EnvironmentArgs};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_recorder::{RecordingSink, RunRecorder};
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use super::table::Layout;
 use super::{duration, encryption, logging, paths, shared_cache, signals};
 use parking_lot::Mutex;
@@ -234,9 +234,15 @@ impl Session {
     /// Names the full file system in the hints of an error, if it has one of the directories of this program.
     pub(super) fn explain_full_disk(&self, error: Error) -> Error {
         let Ok(cache) = self.cache_directory() else { return error };
-        let mut directories = vec![(scratch::base_directory(&cache), "TMPDIR=DIR")];
-        directories.push((cache, "--cache-dir DIR"));
-        directories.extend(env_vars::STATE_HOME.path().ok().map(|path| (path, "XDG_STATE_HOME=DIR")));
+        let prune_hint = Some("to delete what was not used for 30 days: `monopile cache prune`");
+        let state_home = env_vars::STATE_HOME.path().ok();
+        let directories: Vec<_> = env_vars::TMPDIR
+            .value()
+            .map(|directory| (PathBuf::from(directory), "TMPDIR=DIR", None))
+            .into_iter()
+            .chain([(cache, "--cache-dir DIR", prune_hint)])
+            .chain(state_home.map(|directory| (directory, "XDG_STATE_HOME=DIR", None)))
+            .collect();
         error.with_full_directory(&directories)
     }
 

@@ -420,5 +420,5 @@ fn full_file_system_has_its_hint() {
     let error = ArchiveError::Write { path: "/cache/x".into(), source }.into_error("the job 'a'");
     assert_eq!(error.kind(), ErrorKind::Failure);
     assert_eq!(error.chain()[..2], ["the job 'a' cannot be unpacked", "writing '/cache/x' failed"]);
-    assert!(error.hints()[0].starts_with("free space: `monopile cache prune`"), "{:?}", error.hints());
+    assert!(error.hints()[0].starts_with("free space on that file system, or "), "{:?}", error.hints());
 }

@@ -290,7 +290,7 @@ fn failed_attempts_are_counted() {
         assert_eq!(error.chain()[1], "the server answered 500 Internal Server Error");
         let failure = format!("downloading '{url}' failed: the server answered 500 Internal Server Error");
         for attempt in 3..=5 {
-            let expected = format!("Warning {{ text: \"{failure}; attempt {attempt} of 5 in 0.1 s\" }}");
+            let expected = format!("Warning {{ text: \"{failure}; attempt {attempt} of 5 in 0.1 s\", ");
             assert!(world.log().contains(&expected), "{}", world.log());
         }
         assert!(!world.log().contains("hidden"), "{}", world.log());

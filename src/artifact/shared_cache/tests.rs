@@ -90,7 +90,8 @@ struct Recorder(Arc<Mutex<Vec<String>>>);
 impl Sink for Recorder {
     fn receive(&self, event: &Event) {
         if let Event::Warning(warning) = event {
-            self.0.lock().push(warning.text.clone());
+            let texts = [std::slice::from_ref(&warning.text), &warning.hints].concat();
+            self.0.lock().push(texts.join("; "));
         }
     }
 }

@@ -170,7 +170,7 @@ fn urls_and_keys_are_checked_before_the_run() {
         let run = world.finish(environment.command(options)).exits_with(2);
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
-    let missing = world.finish(environment.command(&["--cache-trust", "missing.pub"])).exits_with(3);
+    let missing = world.finish(environment.command(&["--cache-trust", "missing.pub"])).exits_with(2);
     assert!(
         missing.stderr.contains("is neither a public key (ssh-ed25519 …) nor a file"),
         "{}",

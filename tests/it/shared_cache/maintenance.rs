@@ -55,6 +55,6 @@ fn shared_needs_a_cache() {
     }
     // Unlike in a run, a failure is an error.
     let failed_run =
-        world.run(["cache", "list", "--shared", "--cache", "file:///no/such/directory"]).exits_with(1);
-    assert!(failed_run.stderr.contains("'/no/such/directory' does not exist"), "{}", failed_run.stderr);
+        world.run(["cache", "list", "--shared", "--cache", "file:///no/such/directory"]).exits_with(3);
+    assert!(failed_run.stderr.contains("create it: `mkdir -p /no/such/directory`"), "{}", failed_run.stderr);
 }
