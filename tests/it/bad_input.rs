@@ -300,7 +300,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
         hello
     };
     let expected =
-        ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb", "line 2"];
+        ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb:2: "];
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = hello_with_template("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.add_ops("networks.yml", ops);

@@ -228,7 +228,7 @@ fn other_commands_reject_json_bosh() {
         assert!(run.stderr.contains(reason) && run.stdout.is_empty(), "{run:?}");
     }
     let run = world.run(["--json=yaml", "interpolate", "m.yml"]).exits_with(2);
-    assert!(run.stderr.contains("lines, bosh"), "{}", run.stderr);
+    assert!(run.stderr.contains("lines and bosh"), "{}", run.stderr);
 }
 
 /// Without `=`, the next word is not the form of the output.

@@ -317,7 +317,7 @@ impl Jobs<'_> {
             _ => job_problems.join(", "),
         };
         let error = Error::failure(format!(
-            "the jobs of {} do not run after {} (`update.update_watch_time`): {job_problems}",
+            "the jobs of {} did not run within {} (`update.update_watch_time`): {job_problems}",
             self.instance,
             text::duration(timeout)
         ))

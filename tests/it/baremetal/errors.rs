@@ -171,7 +171,7 @@ fn invalid_values_are_not_sent() {
     bench.expect_error(&["volume", "target", "list", "--limit=-1"], 2, &["--limit"]);
     // Ironic would accept this type, and no machine would ever boot.
     let connector = ["volume", "connector", "create", "--node", &node.name, "--connector-id", "x", "--type"];
-    bench.expect_error(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "iqn", "portgroup"]);
+    bench.expect_error(&[&connector[..], &["iqm"]].concat(), 2, &["iqm", "did you mean 'iqn'"]);
     bench.expect_error(
         &["volume", "target", "create", "--node", &node.name],
         2,

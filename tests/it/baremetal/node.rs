@@ -159,7 +159,7 @@ fn bad_input_about_nodes_is_refused() {
         (&["node", "power", "on", "nope"], 1, &["(404)", "did not change its power state"]),
         (&["node", "power", "off", name, "--power-timeout", "x"], 2, &["--power-timeout"]),
         (&["node", "reboot"], 2, &["NODE"]),
-        (&["node", "boot", "device", "set", name], 2, &["needs NODE"]),
+        (&["node", "boot", "device", "set", name], 2, &["needs a NODE"]),
         (&["node", "boot", "device", "set", name, "floppy-disk"], 1, &["(400)", "floppy-disk"]),
         (&["node", "boot", "device", "show", "nope"], 1, &["(404)"]),
         (&["node", "maintenance", "set", "nope"], 1, &["(404)"]),
