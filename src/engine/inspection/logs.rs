@@ -1,11 +1,12 @@
 //! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use walkdir::WalkDir;
@@ -193,9 +194,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
             print(&header(name));
         }
         is_first = false;
-        let mut blocks = BlockPrinter::new(run, print);
-        for_each_line(path, request.lines, &mut |line| blocks.add(line))?;
-        blocks.finish()?;
+        print_lines(path, request.lines, run, print)?;
     }
     Ok(())
 }
@@ -244,14 +243,45 @@ fn decode_line(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line.get(..length).unwrap_or_default())
 }
 
-/// Prints many lines. Redacting them takes most of the time, so blocks of lines are redacted in parallel, one
-/// per processor.
-struct BlockPrinter<'p> {
-    run: &'p RunContext,
-    print: &'p mut dyn FnMut(&str),
-    threads: usize,
-    /// Blocks that are full, and the one that is being filled.
-    blocks: Vec<LineBlock>,
+/// Prints the lines of a log. Redacting them takes most of the time, so blocks of lines are redacted on other
+/// threads, one per processor, while the next blocks are read and the previous ones printed.
+fn print_lines(
+    path: &Path,
+    max_lines: Option<usize>,
+    run: &RunContext,
+    print: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let max_threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    thread::scope(|scope| {
+        let mut redaction_threads: VecDeque<ScopedJoinHandle<'_, String>> = VecDeque::new();
+        let mut print_first = |redaction_threads: &mut VecDeque<ScopedJoinHandle<'_, String>>| {
+            if let Some(redaction_thread) = redaction_threads.pop_front() {
+                print(&redaction_thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            signals::check_may_continue(run)
+        };
+        let mut block = LineBlock::default();
+        for_each_line(path, max_lines, &mut |line| {
+            if block.bytes.len() >= BLOCK_BYTES {
+                if redaction_threads.len() == max_threads {
+                    print_first(&mut redaction_threads)?;
+                }
+                let full_block = std::mem::take(&mut block);
+                redaction_threads.push_back(scope.spawn(move || full_block.printable_lines(run)));
+            }
+            block.bytes.extend_from_slice(line);
+            block.ends.push(block.bytes.len());
+            Ok(())
+        })?;
+        let last_lines = block.printable_lines(run);
+        while !redaction_threads.is_empty() {
+            print_first(&mut redaction_threads)?;
+        }
+        if !block.ends.is_empty() {
+            print(&last_lines);
+        }
+        Ok(())
+    })
 }
 
 /// Lines that are not redacted yet.
@@ -260,48 +290,6 @@ struct LineBlock {
     bytes: Vec<u8>,
     /// The end of each line in `bytes`.
     ends: Vec<usize>,
-}
-
-impl<'p> BlockPrinter<'p> {
-    fn new(run: &'p RunContext, print: &'p mut dyn FnMut(&str)) -> Self {
-        let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
-        BlockPrinter { run, print, threads, blocks: Vec::new() }
-    }
-
-    fn add(&mut self, line: &[u8]) -> Result<()> {
-        if self.blocks.last().is_none_or(|block| block.bytes.len() >= BLOCK_BYTES) {
-            if self.blocks.len() == self.threads {
-                self.print_blocks()?;
-            }
-            self.blocks.push(LineBlock::default());
-        }
-        if let Some(block) = self.blocks.last_mut() {
-            block.bytes.extend_from_slice(line);
-            block.ends.push(block.bytes.len());
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.print_blocks()
-    }
-
-    /// Prints all blocks in order, and removes them.
-    fn print_blocks(&mut self) -> Result<()> {
-        let (run, print) = (self.run, &mut *self.print);
-        let blocks = std::mem::take(&mut self.blocks);
-        thread::scope(|scope| {
-            let redaction_threads: Vec<_> =
-                blocks.iter().map(|block| scope.spawn(|| block.printable_lines(run))).collect();
-            for redaction_thread in redaction_threads {
-                match redaction_thread.join() {
-                    Ok(lines) => print(&lines),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-        });
-        signals::check_may_continue(run)
-    }
 }
 
 impl LineBlock {
