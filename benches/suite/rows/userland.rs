@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,9 +10,10 @@ use super::Row;
 use crate::Suite;
 use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::process;
+use crate::support::bosh;
 use crate::support::hello::Hello;
 use crate::support::http::{Server, answer, part};
-use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball};
+use crate::support::tarballs::{JobTarball, PackageTarball, ReleaseTarball, StemcellTarball};
 
 pub(super) const ROW: Row = Row {
     name: "userland",
@@ -28,6 +29,8 @@ const PACKAGE_FILES: u64 = 200;
 
 const MAX_OVERHEAD_MS: f64 = 15.0;
 const MAX_INSTALLATION_MS: f64 = 3000.0;
+
+const BOSH: &str = "bosh create-env, which compiles it, until its first call";
 
 /// A CPI that only knows `info` and `has_vm`.
 const CPI: &str = r#"#!/bin/sh
@@ -82,7 +85,8 @@ fn measure_installation(suite: &Suite, findings: &mut Findings) {
          head -c {} /dev/urandom >$BOSH_INSTALL_TARGET/$number\ndone\n",
         size / PACKAGE_FILES
     );
-    let hello = environment(&release(&[PackageTarball::new("noise", &packaging, &[])]));
+    let release = release(&[PackageTarball::new("noise", &packaging, &[])]);
+    let hello = environment(&release);
     let world = &hello.world;
     let mut keygen = Command::new("ssh-keygen");
     keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(world.path("ci"));
@@ -142,6 +146,38 @@ fn measure_installation(suite: &Suite, findings: &mut Findings) {
     findings.at_most("at most 3 s", installation, MAX_INSTALLATION_MS);
     let is_met = findings.figures[bytes].max == 0.0;
     findings.demand("0 bytes", bytes, None, is_met);
+    if let Some(bosh) = &suite.bosh {
+        let samples = measure_bosh(bosh, &release, size, suite.rounds(5));
+        findings.add_figure(Figure::new(BOSH, 1, &text, Unit::Milliseconds, &samples));
+    }
+}
+
+/// Measures `bosh create-env`, which compiles the CPI on this machine, until the CPI rejects the stemcell.
+fn measure_bosh(bosh: &Path, release: &ReleaseTarball, size: u64, rounds: usize) -> Vec<Sample> {
+    let mut hello = Hello::new();
+    bosh::adapt_for_bosh(&mut hello, Path::new("/bin/false"));
+    let tarball = release.write(&hello.world.path("info-cpi.tgz")).display().to_string();
+    let stemcell = StemcellTarball::default().write(&hello.world.path("stemcell.tgz")).display().to_string();
+    hello.add_ops(
+        "info-cpi.yml",
+        &format!(
+            "- {{type: replace, path: /cloud_provider/template, value: {{name: info_cpi, release: info-cpi}}}}\n\
+             - {{type: replace, path: /releases/-, value: {{name: info-cpi, url: 'file://{tarball}'}}}}\n\
+             - {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://{stemcell}'}}}}\n"
+        ),
+    );
+    let installations = hello.world.home().join(".bosh");
+    let measure = |_| {
+        let mut command = bosh::command(bosh, &hello, "create-env");
+        let cost = process::attempt(command.stdin(Stdio::null()).stdout(Stdio::null()));
+        let files = walkdir::WalkDir::new(&installations).into_iter().flatten();
+        let installed_bytes: u64 = files.map(|entry| entry.metadata().map_or(0, |file| file.len())).sum();
+        assert!(cost.code == 1 && installed_bytes > size, "{}: {installed_bytes} bytes", cost.code);
+        std::fs::remove_dir_all(&installations).unwrap();
+        std::fs::remove_file(hello.world.path("state.json")).unwrap();
+        Sample::of(&cost)
+    };
+    (0..rounds).map(measure).collect()
 }
 
 /// Returns the objects of a cache in a bucket: the files of a cache in a directory, by the paths of requests.
