@@ -346,7 +346,7 @@ fn signal_ends_the_wait_for_the_registry() {
     hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));
     let warning = "--forget-open-calls does not apply to the `create_vm` of an earlier run while it is \
-                   still running: wait for it, or end its process: `kill ";
+                   still running\n  hint: wait for it, or end its process: `kill ";
     assert!(hello.world.read("stderr").contains(warning), "{}", hello.world.read("stderr"));
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
