@@ -227,7 +227,11 @@ impl EnvironmentArgs {
         // Only after a command in backticks is its end known.
         let is_quoted = command_end < text.len();
         let has_option = |option: &str| command.get_arguments().any(|arg| arg.get_long() == Some(option));
-        let options = self.options.iter().filter(|(option, _)| has_option(option));
+        let is_replaced = |option: &str| {
+            let flag = format!("--{option}");
+            !REPEATABLE.contains(&flag.as_str()) && rest.split_whitespace().any(|word| word == flag)
+        };
+        let options = self.options.iter().filter(|(option, _)| has_option(option) && !is_replaced(option));
         // `vars rotate -m MANIFEST` names the manifest itself.
         let manifest_options = options.clone().filter(|_| takes("manifests") && rest.contains(" -m "));
         let extra_options = manifest_options.chain(&self.global_options).filter(|_| is_quoted);

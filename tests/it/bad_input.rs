@@ -299,8 +299,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
         hello.world.write("hello/release/jobs/hello/templates/post-stop.erb", template);
         hello
     };
-    let expected =
-        ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb:2: "];
+    let expected = ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb:2: "];
     for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
         let mut hello = hello_with_template("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.add_ops("networks.yml", ops);

@@ -174,11 +174,12 @@ fn is_hidden_beside(name: &OsStr, path: &Path) -> bool {
     is_hidden(name) && !path.file_name().is_some_and(is_hidden)
 }
 
-/// Lists files beside a path that have its extension and that `is_right_kind` accepts. An empty list means
-/// none or too many.
+/// Lists files beside a path that have its extension, or that of YAML if it has none, and that
+/// `is_right_kind` accepts. An empty list means none or too many.
 fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<String> {
     const MAX_SHOWN_FILES: usize = 5;
-    let Some(shown_kind) = kind_of_name(path) else { return Vec::new() };
+    // Most files that an operator names are YAML.
+    let shown_kind = kind_of_name(path).unwrap_or_else(|| "yml".to_owned());
     let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
     let paths = entries.filter(|entry| !is_hidden_beside(&entry.file_name(), path)).map(|entry| entry.path());
     let paths = paths.filter(|path| kind_of_name(path).as_ref() == Some(&shown_kind) && is_right_kind(path));

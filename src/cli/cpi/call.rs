@@ -118,15 +118,17 @@ impl CallArgs {
             true => output,
             false => {
                 let error = call_error(&method, &finished_call, prepared_cpi.cpi.timeout);
-                let suggestion = nearest(&method, method_names()).map(did_you_mean_question);
-                output.with_problem(error.with_hints(suggestion))
+                output.with_problem(error.with_hints(suggest_method(&method)))
             }
         })
     }
 }
 
-fn method_names() -> impl Iterator<Item = &'static str> {
-    Method::all().map(Method::name)
+/// Returns a suggestion for an unknown method.
+fn suggest_method(method: &str) -> Option<String> {
+    let is_known = method.parse::<Method>().is_ok();
+    let nearest_name = nearest(method, Method::all().map(Method::name)).filter(|_| !is_known);
+    nearest_name.map(did_you_mean_question)
 }
 
 /// Warns about an unknown method or unusual arguments. The call is made anyway.
@@ -138,10 +140,7 @@ fn advise(session: &Session, method: &str, versions: Versions, arguments: &[Valu
             }
         }
         Err(unknown) => {
-            let nearest_name = nearest(method, method_names());
-            session
-                .reporter
-                .warn(Warning::new(unknown.to_string()).with_hints(nearest_name.map(did_you_mean_question)));
+            session.reporter.warn(Warning::new(unknown.to_string()).with_hints(suggest_method(method)));
         }
     }
 }

@@ -216,12 +216,17 @@ pub(super) fn find_vm_that_is_off(
 /// Returns the warning for a VM that is replaced although its agent refuses the new credentials, with the
 /// steps that stop the jobs first.
 fn running_jobs_warning(agent: &UnusableAgent) -> Warning {
-    let hints = agent.error.hints().iter().map(|hint| format!("to stop the jobs first, {hint}"));
+    const STOP_ENV: &str = "monopile stop-env MANIFEST";
+    let stopping_hint = |hint: &String| {
+        format!("to stop the jobs first, {}", hint.replacen("monopile SAME-COMMAND", STOP_ENV, 1))
+    };
+    let hints: Vec<String> = agent.error.hints().iter().map(stopping_hint).collect();
+    let has_command = hints.iter().any(|hint| hint.contains(STOP_ENV));
     Warning::new(format!(
         "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
          credentials: {}",
         agent.error
     ))
     .with_hints(hints)
-    .with_hint("then stop the jobs: `monopile stop-env MANIFEST`")
+    .with_hints((!has_command).then_some("then stop the jobs: `monopile stop-env MANIFEST`"))
 }
