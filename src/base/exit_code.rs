@@ -30,7 +30,7 @@ pub const CODES: [(&str, &str); 9] = [
     ("5", "the agent cannot be reached"),
     ("6", "drift: the IaaS is not as the state says (status, cloud-check)"),
     ("7", "changes are pending (plan --detailed-exitcode)"),
-    ("130, 143", "interrupted (SIGINT, SIGTERM) with the state saved: run again to continue"),
+    ("129, 130, 143", "interrupted (SIGHUP, SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];
 
 /// Each code as text, with a word for the summary of a command.
@@ -43,7 +43,7 @@ pub const WORDS: [(&str, &str); 9] = [
     ("5", "no agent"),
     ("6", "drift"),
     ("7", "changes pending"),
-    ("130, 143", "interrupted"),
+    ("129, 130, 143", "interrupted"),
 ];
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
         &[
             ("1", "Ironic or Keystone cannot be reached or refuses the request, or a node fails"),
             ("3", "a value is invalid"),
-            ("130, 143", "interrupted (SIGINT, SIGTERM); Ironic goes on with the change"),
+            ("129, 130, 143", "interrupted (SIGHUP, SIGINT, SIGTERM); Ironic goes on with the change"),
         ],
     ),
     (
@@ -170,8 +170,8 @@ const ASKING_COMMANDS: CommandNames = &[
     "state forget",
 ];
 
-/// The meaning of "130, 143" for commands that change no state.
-const INTERRUPT_MEANING: &str = "interrupted (SIGINT, SIGTERM)";
+/// The meaning of "129, 130, 143" for commands that change no state.
+const INTERRUPT_MEANING: &str = "interrupted (SIGHUP, SIGINT, SIGTERM)";
 
 /// Returns the exit codes that the command at `path` can end with. For a group of commands, returns none.
 pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> {
@@ -188,7 +188,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         "5" => has_option("insecure-agent"),
         "6" => is_one_of(&["status", "cloud-check", "state verify"]),
         "7" => is_one_of(&["plan"]),
-        "130, 143" => {
+        "129, 130, 143" => {
             has_option("vars-exec")
                 || is_one_of(&["baremetal", "cache import", "state backup", "state forget"])
         }
@@ -198,7 +198,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
         OWN_EXIT_CODES.iter().filter(|(names, _)| is_one_of(names)).flat_map(|(_, codes)| *codes).copied();
     let narrow_meanings =
         NARROW_MEANINGS.iter().filter(|(commands, _)| commands.contains(path)).map(|(_, code)| *code);
-    let interrupt_code = (!has_option("wait-for-lock")).then_some(("130, 143", INTERRUPT_MEANING));
+    let interrupt_code = (!has_option("wait-for-lock")).then_some(("129, 130, 143", INTERRUPT_MEANING));
     let usage_code = match (is_one_of(ASKING_COMMANDS) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
         (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
@@ -247,23 +247,23 @@ mod tests {
             codes.join(" ")
         };
         for (path, codes) in [
-            ("create-env", "0 1 2 3 4 5 130, 143"),
-            ("plan", "0 1 2 3 5 7 130, 143"),
-            ("status", "0 1 2 3 5 6 130, 143"),
-            ("delete-disk", "0 1 2 3 4 130, 143"),
-            ("cloud-check", "0 1 2 3 4 5 6 130, 143"),
-            ("state verify", "0 1 2 3 4 5 6 130, 143"),
-            ("ssh", "0 1 2 3 5 130, 143 255 others"),
+            ("create-env", "0 1 2 3 4 5 129, 130, 143"),
+            ("plan", "0 1 2 3 5 7 129, 130, 143"),
+            ("status", "0 1 2 3 5 6 129, 130, 143"),
+            ("delete-disk", "0 1 2 3 4 129, 130, 143"),
+            ("cloud-check", "0 1 2 3 4 5 6 129, 130, 143"),
+            ("state verify", "0 1 2 3 4 5 6 129, 130, 143"),
+            ("ssh", "0 1 2 3 5 129, 130, 143 255 others"),
             ("state show", "0 1 2 3"),
             ("disks", "0 1 2 3"),
-            ("state backup", "0 1 2 3 4 130, 143"),
-            ("cache export", "0 1 2 3 130, 143"),
-            ("cache import", "0 1 2 3 130, 143"),
+            ("state backup", "0 1 2 3 4 129, 130, 143"),
+            ("cache export", "0 1 2 3 129, 130, 143"),
+            ("cache import", "0 1 2 3 129, 130, 143"),
             ("cache list", "0 1 2"),
             ("cache prune", "0 1 2 4"),
             ("cache verify", "0 1 2 3"),
             ("completion", "0 1 2"),
-            ("baremetal node list", "0 1 2 3 130, 143"),
+            ("baremetal node list", "0 1 2 3 129, 130, 143"),
         ] {
             assert_eq!(codes_of(path), codes, "{path}");
         }

@@ -97,7 +97,7 @@ fn unconfirmed_not_found_stays_on_record() {
     let run = hello.delete(&[]).success();
     assert!(run.stderr.contains("cannot confirm that it is gone"), "{}", run.stderr);
     let forget = format!(
-        "To forget the record: `monopile state forget hello/manifest.yml --state state.json --stemcell \
+        "to forget the record: `monopile state forget hello/manifest.yml --state state.json --stemcell \
          {stemcell}`"
     );
     assert!(run.stderr.contains(&forget), "{forget}: {}", run.stderr);
