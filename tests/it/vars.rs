@@ -634,7 +634,7 @@ fn expired_ca_signs_nothing() {
         "old: it expired on ",
         "young: it is not valid before ",
         "young: its CA expired on ",
-        "monopile vars rotate old.yml young",
+        "to generate new values of old and young: `monopile vars rotate old.yml old`",
         "clock says",
     ] {
         assert!(check.stderr.contains(expected), "{expected} is not in: {}", check.stderr);

@@ -161,9 +161,11 @@ fn measure_bosh(bosh: &Path, release: &ReleaseTarball, size: u64, rounds: usize)
     hello.add_ops(
         "info-cpi.yml",
         &format!(
-            "- {{type: replace, path: /cloud_provider/template, value: {{name: info_cpi, release: info-cpi}}}}\n\
+            "- {{type: replace, path: /cloud_provider/template, value: {{name: info_cpi, release: \
+             info-cpi}}}}\n\
              - {{type: replace, path: /releases/-, value: {{name: info-cpi, url: 'file://{tarball}'}}}}\n\
-             - {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: 'file://{stemcell}'}}}}\n"
+             - {{type: replace, path: /resource_pools/name=vms/stemcell, value: {{url: \
+             'file://{stemcell}'}}}}\n"
         ),
     );
     let installations = hello.world.home().join(".bosh");

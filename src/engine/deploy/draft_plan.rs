@@ -222,11 +222,11 @@ fn running_jobs_warning(agent: &UnusableAgent) -> Warning {
     };
     let hints: Vec<String> = agent.error.hints().iter().map(stopping_hint).collect();
     let has_command = hints.iter().any(|hint| hint.contains(STOP_ENV));
-    Warning::new(format!(
+    let warning = Warning::new(format!(
         "the jobs cannot be stopped before the VM is replaced, because its agent refuses the new \
          credentials: {}",
         agent.error
     ))
-    .with_hints(hints)
-    .with_hints((!has_command).then_some("then stop the jobs: `monopile stop-env MANIFEST`"))
+    .with_hints(hints);
+    if has_command { warning } else { warning.with_hint("then stop the jobs: `monopile stop-env MANIFEST`") }
 }
