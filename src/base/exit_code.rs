@@ -64,7 +64,10 @@ mod tests {
             DRIFT,
             CHANGES_PENDING,
         ];
-        assert_eq!(table_codes, [&fixed_codes[..], &[SIGNAL_BASE + 2, SIGNAL_BASE + 15]].concat());
+        assert_eq!(
+            table_codes,
+            [&fixed_codes[..], &[SIGNAL_BASE + 1, SIGNAL_BASE + 2, SIGNAL_BASE + 15]].concat()
+        );
         assert_eq!(CODES.map(|(code, _)| code), WORDS.map(|(code, _)| code));
     }
 }

@@ -174,11 +174,15 @@ fn bad_input_about_nodes_is_refused() {
         (
             &["port", "create", "x", "--node", name, "--pxe-enabled", "perhaps"],
             2,
-            &["perhaps", "true, false"],
+            &["perhaps", "true and false"],
         ),
         (&["port", "delete", "nope"], 1, &["port nope was not deleted"]),
         (&["volume", "connector", "collect", "--node", name, "--ssh=-oProxyCommand=x"], 2, &["--ssh"]),
-        (&["volume", "connector", "collect", "--node", name, "--type", "iqm"], 2, &["iqm", "wwpn"]),
+        (
+            &["volume", "connector", "collect", "--node", name, "--type", "iqm"],
+            2,
+            &["iqm", "did you mean 'iqn'"],
+        ),
         (&["volume", "target", "unset", "x", "--boot_index"], 2, &["cannot be unset", "target set"]),
         (
             &["volume", "target", "list", "--sort", "node_uuid", "--marker", "x"],
