@@ -206,7 +206,8 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
                    credentials";
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).success();
-        let stop_hint = "hint: then stop the jobs: `monopile stop-env ";
+        let stop_hint =
+            "hint: to stop the jobs first, pass the vars store of the last deploy: `monopile stop-env ";
         for text in [warning, differs, stop_hint, &store_option] {
             assert!(run.stderr.contains(text), "{command}: {text}: {}", run.stderr);
         }
