@@ -148,6 +148,23 @@ fn every_documented_command_runs() {
     assert!(block_count > 5, "only {block_count} blocks were run");
 }
 
+/// Checks that README has the two commands of a fresh machine: the main job and the tests.
+#[test]
+fn readme_has_the_commands_of_a_fresh_machine() {
+    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    let (command_blocks, _) = blocks(&readme);
+    let commands: Vec<&str> = command_blocks
+        .iter()
+        .filter(|block| block.mark.starts_with("sh needs=Rust"))
+        .map(|block| block.text.trim())
+        .collect();
+    assert_eq!(
+        commands,
+        ["cargo run --release -- create-env examples/hello/manifest.yml", "tests/run"],
+        "tests/fresh runs the first line of each block that needs Rust"
+    );
+}
+
 #[test]
 fn book_lists_every_page_and_no_link_is_broken() {
     let link = Regex::new(r"\]\(([^)\s]+)\)").unwrap();
