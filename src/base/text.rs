@@ -147,14 +147,24 @@ fn reorders(character: char) -> bool {
 /// Returns true if any byte has the property. Checks blocks of bytes without a branch for each, so that the
 /// compiler uses vector instructions.
 pub(crate) fn contains_any(bytes: &[u8], has_property: impl Fn(u8) -> bool) -> bool {
-    bytes.chunks(64).any(|block| block.iter().fold(false, |has_any, byte| has_any | has_property(*byte)))
+    let count_in = |block: &[u8]| block.iter().fold(0, |count, byte| count | u8::from(has_property(*byte)));
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    blocks.iter().any(|block| count_in(block) > 0) || count_in(rest) > 0
+}
+
+/// Returns the text of a line without its line break. Bytes that are not UTF-8 are replaced.
+pub fn decode_line(line: &[u8]) -> Cow<'_, str> {
+    let length = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    let line = line.get(..length).unwrap_or_default();
+    // Checks ASCII many bytes at a time, which the lossy function does not.
+    std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed)
 }
 
 /// Removes escape sequences, control characters and bidirectional marks from text from outside, such as a
 /// CPI's log, so that it cannot control the terminal or pretend to be other text. Line breaks and tabs stay.
 pub fn clean(text: &str) -> Cow<'_, str> {
     // Most texts, and almost all lines of logs. Checking bytes is many times faster.
-    if !contains_any(text.as_bytes(), |byte| !matches!(byte, b' '..=b'~' | b'\n' | b'\t')) {
+    if !contains_any(text.as_bytes(), |byte| !matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(text);
     }
     let is_harmless =

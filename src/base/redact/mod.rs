@@ -36,7 +36,7 @@ pub use naming::NameClass;
 use search::{Match, Spellings};
 pub use spellings::MIN_REDACTED_CHARS;
 
-use crate::text::clean;
+use crate::text::{clean, decode_line};
 
 /// Texts of at least this length may have been truncated.
 const MIN_CUT_BYTES: usize = 1024;
@@ -161,15 +161,17 @@ impl Redactor {
     }
 
     /// Does the same as [`Self::clean_and_redact_line`] with many lines, and joins them with line breaks.
-    /// Faster than one call for each line.
-    pub fn clean_and_redact_lines<'l>(&self, lines: impl IntoIterator<Item = Cow<'l, str>>) -> String {
+    /// Faster than one call for each line. Not generic, because the shipped program optimises this crate for
+    /// speed, and the calling one for size.
+    #[inline(never)]
+    pub fn clean_and_redact_lines(&self, lines: &mut dyn Iterator<Item = &[u8]>) -> String {
         let secrets = self.secrets();
         let mut output = String::new();
-        for (index, line) in lines.into_iter().enumerate() {
+        for (index, line) in lines.enumerate() {
             if index > 0 {
                 output.push('\n');
             }
-            output.push_str(&secrets.redact(&clean(&line), true));
+            output.push_str(&secrets.redact(&clean(&decode_line(line)), true));
         }
         output
     }

@@ -7,7 +7,7 @@ use memchr::memchr2;
 
 use super::index::{Index, IndexedSpelling, KEY_BYTES, KeyFilter};
 use super::spellings;
-use super::view::{DecodedView, compact, compact_offsets, is_escape, is_noise, is_quoted};
+use super::view::{DecodedView, compact, compact_offsets, is_noise, is_quoted, next_escape};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const MIN_INSIDE_BYTES: usize = 8;
@@ -360,7 +360,7 @@ fn match_start(offsets: &[usize], index: usize, before: usize) -> usize {
 /// `%2` or `u00` without its backslash.
 fn residue_bytes(text: &[u8], unescaped: &[u8]) -> usize {
     let tail = text.get(text.len().saturating_sub(MAX_RESIDUE_BYTES + 3)..).unwrap_or_default();
-    if !tail.iter().any(|byte| is_escape(*byte)) {
+    if next_escape(tail).is_none() {
         return 0;
     }
     let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte < b' ' || b"%&#{\\".contains(*byte);

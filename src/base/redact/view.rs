@@ -10,6 +10,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use memchr::memchr3;
+
 use crate::text::contains_any;
 
 /// The maximum number of nested escapes.
@@ -75,12 +77,9 @@ impl<'t> DecodedView<'t> {
     /// Decodes the escapes of one level, and keeps for each byte its span in the original. Returns `None` if
     /// there are none.
     fn unescaped_once(&self) -> Option<DecodedView<'static>> {
-        if !contains_any(&self.bytes, is_escape) {
-            return None;
-        }
+        let mut position = next_escape(&self.bytes)?;
         let mut bytes = Vec::new();
         let mut spans = Vec::new();
-        let mut position = self.bytes.iter().position(|byte| is_escape(*byte))?;
         let mut is_changed = false;
         let mut rest_start = 0;
         loop {
@@ -104,7 +103,7 @@ impl<'t> DecodedView<'t> {
                 position += 1;
             }
             let rest = self.bytes.get(position..).unwrap_or_default();
-            let Some(next) = rest.iter().position(|byte| is_escape(*byte)) else { break };
+            let Some(next) = next_escape(rest) else { break };
             position += next;
         }
         if !is_changed {
@@ -256,9 +255,16 @@ impl<'t> DecodedView<'t> {
     }
 
     fn base64_run(&self, range: Range<usize>) -> Base64Run {
-        let sextet_at = |offset: usize| self.bytes.get(offset).map_or(NOT_BASE64, |byte| sextet(*byte));
-        let offsets: Vec<usize> = range.filter(|offset| sextet_at(*offset) != NOT_BASE64).collect();
-        Base64Run { values: offsets.iter().map(|offset| sextet_at(*offset)).collect(), offsets }
+        let mut run =
+            Base64Run { values: Vec::with_capacity(range.len()), offsets: Vec::with_capacity(range.len()) };
+        let characters = self.bytes.get(range.clone()).unwrap_or_default();
+        for (offset, value) in range.zip(characters.iter().map(|byte| sextet(*byte))) {
+            if value != NOT_BASE64 {
+                run.values.push(value);
+                run.offsets.push(offset);
+            }
+        }
+        run
     }
 
     /// Decodes a run without its first `alignment` characters. Returns the texts of at least `min_bytes`
@@ -361,9 +367,9 @@ pub(super) fn compact_offsets(bytes: &[u8]) -> Vec<usize> {
     bytes.iter().enumerate().filter(|(_, byte)| !is_noise(**byte)).map(|(index, _)| index).collect()
 }
 
-/// Returns true for the first characters of escapes.
-pub(super) fn is_escape(byte: u8) -> bool {
-    matches!(byte, b'\\' | b'%' | b'&')
+/// Returns the position of the first character of an escape.
+pub(super) fn next_escape(bytes: &[u8]) -> Option<usize> {
+    memchr3(b'\\', b'%', b'&', bytes)
 }
 
 /// The text that an escape stands for.

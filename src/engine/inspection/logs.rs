@@ -1,6 +1,5 @@
 //! `logs`: prints, follows or saves the logs of jobs, agent and system.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufReader, Seek, SeekFrom};
@@ -234,13 +233,7 @@ fn header(name: &Path) -> String {
 
 /// Returns a printable line, without secrets and terminal control sequences.
 pub(super) fn printable_line(run: &RunContext, line: &[u8]) -> String {
-    run.redactor.clean_and_redact_line(&decode_line(line))
-}
-
-/// Returns the text of a line without its line break. Bytes that are not UTF-8 are replaced.
-fn decode_line(line: &[u8]) -> Cow<'_, str> {
-    let length = line.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
-    String::from_utf8_lossy(line.get(..length).unwrap_or_default())
+    run.redactor.clean_and_redact_line(&text::decode_line(line))
 }
 
 /// Prints the lines of a log. Redacting them takes most of the time, so blocks of lines are redacted on other
@@ -296,8 +289,8 @@ impl LineBlock {
     /// Returns the printable lines, joined with line breaks.
     fn printable_lines(&self, run: &RunContext) -> String {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        let lines = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
-        run.redactor.clean_and_redact_lines(lines.map(decode_line))
+        let mut lines = starts.zip(&self.ends).filter_map(|(start, end)| self.bytes.get(start..*end));
+        run.redactor.clean_and_redact_lines(&mut lines)
     }
 }
 
