@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -12,6 +13,8 @@ use sha1::Digest as _;
 use crate::Suite;
 use crate::process::{self, ProcessCost};
 use crate::support::hello::Hello;
+use crate::support::tarballs::Tar;
+use crate::support::{MONOPILE, bosh};
 
 /// A file and its SHA-1 in hex.
 pub(crate) struct Hashed {
@@ -57,6 +60,15 @@ pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
     }
     let sha1 = sha1_of(File::open(&path).unwrap());
     Hashed { path, sha1 }
+}
+
+/// Writes a stemcell of the CPI `local`, with a further file of `padding` zeros.
+pub(crate) fn write_local_stemcell(path: &Path, padding: u64) {
+    let image = Tar::default().directory("etc/").file("etc/monopile-release", "bench\n").tgz();
+    let manifest = "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\n\
+                    stemcell_formats: [local-directory]\ncloud_properties: {}\n";
+    let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];
+    write_padded_tar(path, &files, padding);
 }
 
 /// Writes a sparse tar archive of these files and of a file with `padding` zeros.
@@ -171,6 +183,23 @@ impl Read for Image {
         self.remaining -= count as u64;
         Ok(count)
     }
+}
+
+/// Changes an environment so that `bosh` can deploy it, with the CPI `local` from a release.
+pub(crate) fn for_bosh(mut hello: Hello) -> Hello {
+    let config = hello.world.path("local.json");
+    let script = format!("#!/bin/bash\nexec '{MONOPILE}' cpi-exec local --config '{}'\n", config.display());
+    let cpi = hello.world.write("local-cpi", script);
+    fs::set_permissions(&cpi, fs::Permissions::from_mode(0o755)).unwrap();
+    bosh::adapt_for_bosh(&mut hello, &cpi);
+    // The CPI's configuration contains the agent's endpoint with the password from the vars store.
+    let options = hello.options().into_iter().filter(|option| !["--state", "state.json"].contains(option));
+    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(options)).success();
+    let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
+    let config = hello.world.read("local.json").replace("unset:unset", &format!("mbus:{password}"));
+    hello.world.write("local.json", config);
+    hello
 }
 
 /// Runs a command of an environment with `--json`, and returns its cost and its events.

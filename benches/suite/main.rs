@@ -129,7 +129,6 @@ fn main() -> ExitCode {
     let mut results = Vec::new();
     for row in ROWS.iter().filter(is_selected) {
         eprintln!("measuring {}: {}", row.name, row.work);
-        process::forget_peak_memory();
         results.push((row, (row.measure)(&suite)));
         // Results are written after each row, so that they survive a later failure.
         report::write(&suite, &results);

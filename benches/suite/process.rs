@@ -15,9 +15,14 @@ pub(crate) struct ProcessCost {
     pub code: i32,
 }
 
-/// Makes the kernel forget the peak memory of this program, which counts as that of each process that it
-/// starts.
-pub(crate) fn forget_peak_memory() {
+/// Returns unused memory to the kernel, and makes the kernel forget the peak memory of this program, which
+/// counts as that of each process that it starts.
+fn forget_peak_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it has no requirement.
+    unsafe {
+        libc::malloc_trim(0);
+    }
     // 5 resets the peak (proc(5), clear_refs).
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
@@ -32,6 +37,7 @@ pub(crate) fn run(command: &mut Command) -> ProcessCost {
 /// Runs a command. Any exit code is accepted.
 #[expect(clippy::zombie_processes, reason = "it is waited for by wait4, which also tells what it took")]
 pub(crate) fn attempt(command: &mut Command) -> ProcessCost {
+    forget_peak_memory();
     let start = Instant::now();
     let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut status = 0;

@@ -6,6 +6,7 @@ mod fleet;
 mod hello;
 mod interpolate;
 mod large;
+mod lifecycle;
 pub(crate) mod packages;
 mod pipeline;
 mod redact;
@@ -31,11 +32,12 @@ pub(crate) struct Row {
 pub(crate) const MEMORY_KIB: u64 = 64 * 1024;
 
 /// All rows in the order of measurement.
-pub(crate) const ROWS: [Row; 15] = [
+pub(crate) const ROWS: [Row; 16] = [
     stemcell::ROW,
     unchanged::ROW,
     cpi_calls::ROW,
     hello::ROW,
+    lifecycle::ROW,
     packages::ROW,
     pipeline::ROW,
     blobs::ROW,

@@ -1,7 +1,6 @@
 //! Measures `create-env` when nothing has changed since the last run.
 
 use std::fs::File;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
@@ -11,10 +10,8 @@ use crate::Suite;
 use crate::findings::{Candidate, Figure, Findings, Sample, Unit, measure_interleaved};
 use crate::fixtures;
 use crate::process;
-use crate::support::MONOPILE;
 use crate::support::bosh;
 use crate::support::hello::Hello;
-use crate::support::tarballs::Tar;
 
 pub(super) const ROW: Row = Row {
     name: "unchanged",
@@ -98,11 +95,7 @@ fn measure(suite: &Suite) -> Findings {
 /// Returns the hello environment with a stemcell of `bytes` bytes and two releases of the same size.
 fn environment(bytes: u64) -> Hello {
     let mut hello = Hello::new();
-    let image = Tar::default().directory("etc/").file("etc/monopile-release", "bench\n").tgz();
-    let manifest = "name: bosh-bench\nversion: '1'\noperating_system: local-hello\napi_version: 3\n\
-                    stemcell_formats: [local-directory]\ncloud_properties: {}\n";
-    let files = [("stemcell.MF", manifest.as_bytes()), ("image", &image)];
-    fixtures::write_padded_tar(&hello.world.path("stemcell.tar"), &files, bytes);
+    fixtures::write_local_stemcell(&hello.world.path("stemcell.tar"), bytes);
     let mut ops = "- {type: replace, path: /resource_pools/name=vms/stemcell, value: {url: \
         'file://../stemcell.tar'}}\n"
         .to_owned();
@@ -118,21 +111,9 @@ fn environment(bytes: u64) -> Hello {
     hello
 }
 
-/// Returns the same environment for `bosh`, with a CPI from a release.
+/// Returns the same environment for `bosh`, already deployed.
 fn for_bosh(bosh: &Path, bytes: u64) -> Hello {
-    let mut hello = environment(bytes);
-    let config = hello.world.path("local.json");
-    let script = format!("#!/bin/bash\nexec '{MONOPILE}' cpi-exec local --config '{}'\n", config.display());
-    let cpi = hello.world.write("local-cpi", script);
-    std::fs::set_permissions(&cpi, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The CPI's configuration contains the agent's endpoint with the password from the vars store.
-    bosh::adapt_for_bosh(&mut hello, &cpi);
-    let options = hello.options().into_iter().filter(|option| !["--state", "state.json"].contains(option));
-    hello.world.run(["interpolate", "hello/manifest.yml"].into_iter().chain(options)).success();
-    let creds: serde_yaml::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
-    let password = creds["mbus_bootstrap_password"].as_str().unwrap();
-    let config = hello.world.read("local.json").replace("unset:unset", &format!("mbus:{password}"));
-    hello.world.write("local.json", config);
+    let hello = fixtures::for_bosh(environment(bytes));
     for name in ["stemcell", "one", "two"] {
         fixtures::compress(&hello.world.path(format!("{name}.tar")));
     }
