@@ -37,7 +37,7 @@ pub const CODES: [(&str, &str); 9] = [
 pub const WORDS: [(&str, &str); 9] = [
     ("0", "success"),
     ("1", "failure"),
-    ("2", "wrong command line"),
+    ("2", "wrong command line or answered no"),
     ("3", "invalid input"),
     ("4", "locked"),
     ("5", "no agent"),

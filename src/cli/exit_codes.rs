@@ -102,7 +102,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
     (&["cpi info", "cpi call"], &[("0", "the call succeeded"), ("1", "the call failed")]),
     (&["cpi check"], &[("0", "all checks passed"), ("1", "a check failed, or resources are left")]),
     (&["cpi replay"], &[("others", "the exit status in the transcript")]),
-    (&["vars check"], &[("0", "no problem found"), ("3", "problems found, or an input is invalid")]),
+    (&["vars check"], &[("0", "no problem found"), ("3", PROBLEMS_MEANING)]),
     (&["cache import"], &[("1", "an entry cannot be used, or a file cannot be read or written")]),
     (&["cache prune"], &[("4", "another run uses the cache")]),
     (&["cache verify"], &[("1", "an entry cannot be used, or a file cannot be read")]),
@@ -116,13 +116,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
             ("129, 130, 143", "interrupted (SIGHUP, SIGINT, SIGTERM); Ironic goes on with the change"),
         ],
     ),
-    (
-        &["version"],
-        &[
-            ("1", "the release feed gives no usable answer"),
-            ("2", "the command line is wrong, or no release feed is known"),
-        ],
-    ),
+    (&["version"], &[("1", "the release feed gives no usable answer"), ("2", NO_FEED_MEANING)]),
 ];
 
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::CODES`] says.
@@ -173,6 +167,27 @@ const ASKING_COMMANDS: CommandNames = &[
 /// The meaning of "129, 130, 143" for commands that change no state.
 const INTERRUPT_MEANING: &str = "interrupted (SIGHUP, SIGINT, SIGTERM)";
 
+/// The meaning of 2 for commands that ask nothing.
+const USAGE_MEANING: &str = "the command line is wrong";
+/// The meaning of 2 for `version`.
+const NO_FEED_MEANING: &str = "the command line is wrong, or no release feed is known";
+/// The meaning of 3 for `vars check`.
+const PROBLEMS_MEANING: &str = "problems found, or an input is invalid";
+
+/// Meanings of exit codes whose word in [`exit_code::WORDS`] would be wrong, with a word of their own.
+const OWN_WORDS: [(&str, &str); 3] = [
+    (USAGE_MEANING, "wrong command line"),
+    (NO_FEED_MEANING, "wrong command line"),
+    (PROBLEMS_MEANING, "problems found or invalid input"),
+];
+
+/// Returns a word for an exit code with this meaning, for `-h`. A code without a word keeps its meaning.
+pub(super) fn summary(code: &str, meaning: &'static str) -> &'static str {
+    let own_word = OWN_WORDS.iter().find(|(own_meaning, _)| *own_meaning == meaning);
+    let word = || exit_code::WORDS.iter().find(|(named_code, _)| *named_code == code);
+    own_word.or_else(word).map_or(meaning, |(_, word)| *word)
+}
+
 /// Returns the exit codes that the command at `path` can end with. For a group of commands, returns none.
 pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> {
     if command.has_subcommands() {
@@ -202,7 +217,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let usage_code = match (is_one_of(ASKING_COMMANDS) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
         (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
-        (false, false) => Some(("2", "the command line is wrong")),
+        (false, false) => Some(("2", USAGE_MEANING)),
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
     for (code, meaning) in

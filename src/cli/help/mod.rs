@@ -555,12 +555,10 @@ fn fold_line(line: &str) -> String {
 /// Lists exit codes in one sentence, each with a word.
 fn exit_code_words(codes: &[ExitCodeMeaning]) -> String {
     let heading = *Styles::styled().get_header();
-    let is_own = |code: &str| codes.iter().any(|(listed_code, _)| *listed_code == code);
-    let words = exit_code::WORDS.iter().filter(|(code, _)| is_own(code));
-    let is_unnamed = |code: &str| exit_code::WORDS.iter().all(|(named_code, _)| *named_code != code);
-    let meanings = codes.iter().filter(|(code, _)| is_unnamed(code));
-    let words: Vec<String> =
-        words.chain(meanings).map(|(code, word)| format!("{code} {word}").replace(' ', "\u{a0}")).collect();
+    let item = |(code, meaning): &ExitCodeMeaning| {
+        format!("{code} {}", exit_codes::summary(code, meaning)).replace(' ', "\u{a0}")
+    };
+    let words: Vec<String> = codes.iter().map(item).collect();
     let lines = ui::fit(&words.join("; "), layout::columns().saturating_sub("Exit codes: ".len()));
     format!("{heading}Exit codes:{heading:#} {}", lines.join("\n            "))
 }
