@@ -53,8 +53,7 @@ fn help_has_groups_and_begins_with_the_everyday_commands() {
     let groups = [
         "Everyday",
         "Jobs and VM",
-        "Inspect",
-        "Repair",
+        "Records and repair",
         "Disks and stemcells",
         "Manifests",
         "Artifacts",

@@ -32,11 +32,10 @@ pub(super) use pager::{is_styled, show_page};
 pub use topics::{TOPICS, Topic};
 
 /// The commands in the order and groups of `--help`.
-pub const GROUPS: [(&str, &[&str]); 9] = [
+pub const GROUPS: [(&str, &[&str]); 8] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
-    ("Jobs and VM", &["stop-env", "start-env", "restart", "recreate"]),
-    ("Inspect", &["history", "ssh", "scp"]),
-    ("Repair", &["cloud-check", "state", "delete-vm"]),
+    ("Jobs and VM", &["stop-env", "start-env", "restart", "recreate", "ssh", "scp"]),
+    ("Records and repair", &["history", "state", "cloud-check", "delete-vm"]),
     (
         "Disks and stemcells",
         &[
