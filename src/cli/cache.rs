@@ -242,7 +242,7 @@ fn import(file: &Path, session: &Session) -> Result<CommandResult> {
     let verification = bundle::import(&file, &keys, &prepared_run.run)?;
     let count = verification.damaged_entries.len();
     if verification.entries == 0 {
-        let text = format!("the bundle '{}' is empty: nothing was imported", file.display());
+        let text = format!("'{}' is empty: nothing was imported", file.display());
         session.reporter.warn(text);
     }
     let output = match (session.globals.prints_json(), count) {

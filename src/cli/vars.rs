@@ -65,8 +65,9 @@ enum VarsCommand {
     /// old value under `monopile_previous`, without its private key. Copy the vars store first to be able to
     /// go back.
     ///
-    /// A CA is rotated in two steps. The first keeps the old certificate in the bundles, so that both are
-    /// trusted. After the next deploy, --finish removes the old certificate; then deploy again.
+    /// A CA is rotated in two steps. The first also renews what the CA signed, and keeps the old CA beside
+    /// the new one, so that both are trusted. After the next deploy, --finish removes the old CA; then deploy
+    /// again.
     ///
     /// The next create-env replaces the VM if the certificate or the password of its agent changes.
     #[command(allow_missing_positional = true)]
