@@ -175,8 +175,8 @@ enum Command {
     /// On a terminal, shows the plan and asks before it stops or deletes anything. With -n or --json, or
     /// without a terminal, goes ahead without asking.
     ///
-    /// Waits 10 seconds for the agent of an existing VM. If that agent stays silent, a changed manifest
-    /// replaces the VM without draining its jobs, and an unchanged one is an error (exit code 5).
+    /// Waits at least 10 seconds for the agent of an existing VM. If that agent stays silent, a changed
+    /// manifest replaces the VM without draining its jobs, and an unchanged one is an error (exit code 5).
     ///
     /// Replacing the VM deletes all data outside its persistent disk; the new VM gets that disk. Disks and
     /// stemcells that are no longer in use are deleted, a replaced disk only after its data was copied. One
@@ -222,8 +222,8 @@ enum Command {
     /// attaches that disk to it. The manifest must be the deployed one; create-env deploys changes. After an
     /// error or an interruption, continue with create-env.
     ///
-    /// Waits 10 seconds for the agent of the old VM. If that agent stays silent, replaces the VM without
-    /// draining its jobs.
+    /// Waits at least 10 seconds for the agent of the old VM. If that agent stays silent, replaces the VM
+    /// without draining its jobs.
     ///
     /// On a terminal, shows the plan and asks first. With -n or --json, or without a terminal, goes ahead
     /// without asking.
@@ -232,6 +232,9 @@ enum Command {
     ///
     /// Asks the agent how the VM and its jobs are, and the CPI whether VM and disks exist. Changes nothing,
     /// and works while another run holds the state.
+    ///
+    /// On a terminal, shows only certificates that expire within 60 days. --verbose shows all of them, and
+    /// the networks.
     Status(LazyArgs<status::StatusArgs>),
     /// List the runs on this machine with their results
     ///
