@@ -423,12 +423,17 @@ fn unknown_names(page: &str, defined_names: &BTreeSet<String>, exists: &dyn Fn(&
         .collect()
 }
 
-/// Returns the names that the code defines, and those of its files, folders and packages.
+/// Returns the names that the code defines, those of its files, folders and packages, and the names of
+/// variants in snake case, which files have.
 fn defined_names() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
+    let word_start = regex::Regex::new("([a-z0-9])([A-Z])").unwrap();
     for folder in ["src", "tests", "benches"] {
         for (path, text) in rust_files(&root().join(folder), &|path| !path.ends_with("layers.rs")) {
-            names.extend(definitions(&text));
+            for name in definitions(&text) {
+                names.insert(word_start.replace_all(&name, "${1}_$2").to_lowercase());
+                names.insert(name);
+            }
             for part in path.iter().map(|part| part.to_string_lossy().into_owned()) {
                 names.extend(part.strip_suffix(".rs").map(str::to_owned));
                 names.insert(part);
