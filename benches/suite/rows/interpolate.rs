@@ -18,10 +18,9 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-const MANIFEST: usize = 1 << 20;
-const OPS_FILES: usize = 50;
-const OPS: usize = 20;
-const VARIABLES: usize = 2000;
+/// Sizes of a large manifest, and of one like that of a director.
+const LARGE: Sizes = Sizes { manifest_bytes: 1 << 20, ops_files: 50, ops: 20, variables: 2000 };
+const DIRECTOR: Sizes = Sizes { manifest_bytes: 24 << 10, ops_files: 4, ops: 10, variables: 60 };
 const PROPERTIES: usize = 40;
 /// The items of the list whose items operations select by name, and the number of these operations.
 const ITEMS: usize = 1000;
@@ -31,13 +30,18 @@ const GROWTH: f64 = 18.0;
 /// The maximum of memory at ×16, as a multiple of the bytes of all inputs.
 const MEMORY_PER_INPUT: f64 = 10.0;
 
+/// How many times faster than `bosh` it must be.
+const MIN_FACTOR_LARGE: f64 = 20.0;
+const MIN_FACTOR_DIRECTOR: f64 = 8.0;
+
 const MANIFESTS: &str = "monopile interpolate";
+const DIRECTORS: &str = "monopile interpolate, a director's manifest";
 const ITEMS_BY_NAME: &str = "monopile interpolate, items by name";
 
 fn measure(suite: &Suite) -> Findings {
     let mut findings = Findings::default();
     for scale in [1, 4, 16] {
-        let inputs = inputs(suite, scale);
+        let inputs = inputs(suite, scale, &LARGE);
         // `bosh` needs more than ten times as long for four times the size.
         let bosh = suite.bosh.as_ref().filter(|_| scale == 1);
         compare(suite, &mut findings, MANIFESTS, scale, &inputs, bosh);
@@ -50,6 +54,16 @@ fn measure(suite: &Suite) -> Findings {
             let peak = figure.peak_kib.unwrap_or_default() as f64 * 1024.0 / inputs.bytes as f64;
             let must = format!("memory at most {MEMORY_PER_INPUT} times the inputs (×{peak:.1})");
             findings.demand(&must, number, Some(peak / MEMORY_PER_INPUT), peak <= MEMORY_PER_INPUT);
+        }
+    }
+    compare(suite, &mut findings, DIRECTORS, 1, &inputs(suite, 1, &DIRECTOR), suite.bosh.as_ref());
+    for (name, min_factor) in [(MANIFESTS, MIN_FACTOR_LARGE), (DIRECTORS, MIN_FACTOR_DIRECTOR)] {
+        if let Some((number, ours)) = findings.find(name, 1)
+            && let Some((_, theirs)) = findings.find(&beside(name), 1)
+        {
+            let factor = theirs.median / ours.median;
+            let must = format!("at least {min_factor} times faster than bosh (×{factor:.1})");
+            findings.demand(&must, number, Some(min_factor / factor), factor >= min_factor);
         }
     }
     for scale in [1, 4, 16] {
@@ -85,11 +99,12 @@ fn compare(
     let mut candidates =
         vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
     if let Some(bosh) = bosh {
-        candidates.push(Candidate::new("bosh interpolate", || {
-            Sample::of(&process::run(&mut command(bosh, inputs)))
-        }));
+        candidates
+            .push(Candidate::new(beside(name), || Sample::of(&process::run(&mut command(bosh, inputs)))));
     }
-    let rounds = suite.rounds(if scale == 16 { 5 } else { 25 });
+    // Slow work gets fewer rounds.
+    let is_slow = scale == 16 || name == MANIFESTS && bosh.is_some();
+    let rounds = suite.rounds(if is_slow { 5 } else { 25 });
     let scale = u32::try_from(scale).unwrap();
     for figure in measure_interleaved(&mut candidates, rounds, (scale, &inputs.size, Unit::Milliseconds)) {
         let instructions = (figure.name == name)
@@ -97,6 +112,11 @@ fn compare(
             .flatten();
         findings.add_figure(figure.with_instructions(instructions));
     }
+}
+
+/// Returns the name of the same measurement with `bosh`.
+fn beside(name: &str) -> String {
+    name.replace("monopile", "bosh")
 }
 
 /// Returns true if both programs print the same document. A separate process compares them, because the
@@ -110,6 +130,15 @@ fn outputs_agree(bosh: &Path, inputs: &Inputs) -> bool {
     let mut same = worker::command("same-yaml");
     same.args(files.each_ref().map(|file| file.path()));
     process::attempt(&mut same).code == 0
+}
+
+/// The sizes of a manifest and of what changes it.
+struct Sizes {
+    manifest_bytes: usize,
+    ops_files: usize,
+    /// The operations in each ops file.
+    ops: usize,
+    variables: usize,
 }
 
 struct Inputs {
@@ -165,27 +194,27 @@ fn named_items(suite: &Suite, scale: usize) -> Inputs {
     Inputs::new(directory, 1, format!("{items} items, {count} ops"))
 }
 
-fn inputs(suite: &Suite, scale: usize) -> Inputs {
+fn inputs(suite: &Suite, scale: usize, sizes: &Sizes) -> Inputs {
     let times = times(suite, scale);
     let directory = fixtures::fresh(suite, "interpolate");
     let write = |name: &str, text: String| std::fs::write(directory.join(name), text).unwrap();
-    let (manifest, jobs) = manifest(times(MANIFEST), times(VARIABLES));
+    let (ops_files, ops_count) = (sizes.ops_files, times(sizes.ops));
+    let (manifest_bytes, variable_count) = (times(sizes.manifest_bytes), times(sizes.variables));
+    let (manifest, jobs) = manifest(manifest_bytes, variable_count);
     write("manifest.yml", manifest);
-    for file in 0..OPS_FILES {
-        write(&format!("ops{file}.yml"), ops(file, times(OPS), jobs));
+    for file in 0..ops_files {
+        write(&format!("ops{file}.yml"), ops(file, ops_count, jobs));
     }
     let mut variables = String::new();
-    for number in 0..times(VARIABLES) {
+    for number in 0..variable_count {
         writeln!(variables, "var{number}: value-of-{number}-0123456789abcdefghij").unwrap();
     }
     write("variables.yml", variables);
     let size = format!(
-        "{:.2} MiB, {OPS_FILES} × {} ops, {} variables",
-        times(MANIFEST) as f64 / 1048576.0,
-        times(OPS),
-        times(VARIABLES)
+        "{:.2} MiB, {ops_files} × {ops_count} ops, {variable_count} variables",
+        manifest_bytes as f64 / 1048576.0
     );
-    Inputs::new(directory, OPS_FILES, size)
+    Inputs::new(directory, ops_files, size)
 }
 
 /// Returns a manifest of at least `bytes` bytes, and its number of jobs.

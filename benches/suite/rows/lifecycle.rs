@@ -56,10 +56,10 @@ enum ChangeKind {
 
 const CHANGES: [Change; 5] = [
     Change { name: "create the environment", kind: ChangeKind::Creation, min_factor: 3.0 },
-    Change { name: "change a property", kind: ChangeKind::Property, min_factor: 10.0 },
-    Change { name: "replace the VM", kind: ChangeKind::Replacement, min_factor: 5.0 },
-    Change { name: "enlarge the disk", kind: ChangeKind::DiskGrowth, min_factor: 5.0 },
-    Change { name: "change nothing", kind: ChangeKind::Nothing, min_factor: 2.0 },
+    Change { name: "change a property", kind: ChangeKind::Property, min_factor: 5.0 },
+    Change { name: "replace the VM", kind: ChangeKind::Replacement, min_factor: 3.0 },
+    Change { name: "enlarge the disk", kind: ChangeKind::DiskGrowth, min_factor: 2.0 },
+    Change { name: "change nothing", kind: ChangeKind::Nothing, min_factor: 1.5 },
 ];
 
 fn measure(suite: &Suite) -> Findings {
