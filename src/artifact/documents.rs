@@ -185,7 +185,7 @@ pub(super) struct JobSpec {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PropertySpec {
     pub(super) description: Option<String>,
-    /// Set by [`decode_job_spec`], not by serde.
+    /// A value that [`decode_job_spec`] sets, not serde.
     #[serde(skip)]
     pub(super) default: Option<Value>,
 }

@@ -45,13 +45,15 @@ pub fn repack_stemcell(
     stage: &Stage,
 ) -> Result<()> {
     let source_name = source.describe("stemcell");
-    refuse_directory(source, &source_name, |directory| match source.path.join(stemcell::IMAGE).is_dir() {
-        true => format!(
-            "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
+    refuse_directory(source, &source_name, |directory| {
+        match source.path.join(stemcell::IMAGE_FILE).is_dir() {
+            true => format!(
+                "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
              packed.tgz image -C {directory} stemcell.MF`"
-        ),
-        false => {
-            format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
+            ),
+            false => {
+                format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
+            }
         }
     })?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
@@ -70,21 +72,22 @@ pub fn repack_stemcell(
         &UnpackOptions::default(),
         &mut progress,
     )?;
-    let image = directory.join(stemcell::IMAGE);
+    let image = directory.join(stemcell::IMAGE_FILE);
     if !image.is_file() {
         return Err(stemcell::no_image_error(&source_name));
     }
     if changes.empties_image {
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
-    let manifest_path = directory.join(stemcell::MANIFEST);
+    let manifest_path = directory.join(stemcell::MANIFEST_FILE);
     // This checks its size and its required keys.
     let typed_manifest = stemcell::read_manifest(&manifest_path, &source_name)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;
-    let manifest: Mapping = documents::decode(&text, &format!("{} of {source_name}", stemcell::MANIFEST))?;
+    let manifest: Mapping =
+        documents::decode(&text, &format!("{} of {source_name}", stemcell::MANIFEST_FILE))?;
     let manifest = change(manifest, typed_manifest, changes)?;
-    pack(&directory, (stemcell::MANIFEST, to_yaml(&manifest)?), result)
+    pack(&directory, (stemcell::MANIFEST_FILE, to_yaml(&manifest)?), result)
 }
 
 /// Applies the changes to a stemcell's manifest. Name and version are written as text, because YAML would

@@ -95,7 +95,7 @@ pub struct Stamp {
     pub size: u64,
     /// Modification time in nanoseconds since 1970.
     pub mtime: u64,
-    /// Number of its inode; 0 on systems without inodes.
+    /// The number of its inode.
     pub inode: u64,
 }
 

@@ -8,12 +8,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::files::{is_same_file, start_of_last_lines};
-use crate::vm_directory::AGENT_LOG;
+use crate::vm_directory::AGENT_LOG_FILE;
 
 /// The file with the latest output of a `qemu` VM, in the directory of the VM.
-pub const CONSOLE: &str = "console.log";
-/// The file with the output before that in [`CONSOLE`].
-pub const PREVIOUS_CONSOLE: &str = "console.log.1";
+pub const CONSOLE_FILE: &str = "console.log";
+/// The file with the output before that in [`CONSOLE_FILE`].
+pub const PREVIOUS_CONSOLE_FILE: &str = "console.log.1";
 /// The end of the console that is searched for problems, in bytes.
 const SEARCHED_BYTES: u64 = 256 << 10;
 /// The number of lines that an error quotes.
@@ -40,7 +40,7 @@ impl Console {
     ///
     /// The VM of the CPI `local` has no kernel. Its console is the output of its first process.
     pub fn open(directory: &Path) -> io::Result<Option<Self>> {
-        Self::open_files(directory, &[AGENT_LOG, CONSOLE, PREVIOUS_CONSOLE])
+        Self::open_files(directory, &[AGENT_LOG_FILE, CONSOLE_FILE, PREVIOUS_CONSOLE_FILE])
     }
 
     /// Opens the files with these names, newest first, because one may be renamed to an older name in
@@ -126,7 +126,7 @@ impl ConsoleReader {
 
     /// Opens the file that has taken the place of the last one. Returns false if there is none.
     fn open_next(&mut self) -> io::Result<bool> {
-        let file = match File::open(self.directory.join(CONSOLE)) {
+        let file = match File::open(self.directory.join(CONSOLE_FILE)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
@@ -192,11 +192,12 @@ impl LastBoot {
     /// Reads the console of the VM in this directory. Returns `None` if its console is empty or cannot be
     /// read, because an error is worth showing without it.
     pub fn read(directory: &Path) -> Option<Self> {
-        let (console, problems) = match Console::open_files(directory, &[CONSOLE, PREVIOUS_CONSOLE]).ok()? {
-            Some(console) => (console, &PROBLEMS[..]),
-            // A `local` VM has neither a kernel nor a disk of its own, so that no problem of one applies.
-            None => (Console::open_files(directory, &[AGENT_LOG]).ok()??, &[][..]),
-        };
+        let (console, problems) =
+            match Console::open_files(directory, &[CONSOLE_FILE, PREVIOUS_CONSOLE_FILE]).ok()? {
+                Some(console) => (console, &PROBLEMS[..]),
+                // A `local` VM has neither a kernel nor a disk of its own, so that no problem of one applies.
+                None => (Console::open_files(directory, &[AGENT_LOG_FILE]).ok()??, &[][..]),
+            };
         let start = console.size().saturating_sub(SEARCHED_BYTES);
         let mut reader = console.reader(start);
         let mut text = Vec::new();
@@ -383,14 +384,14 @@ mod tests {
 
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(LastBoot::read(directory.path()), None);
-        let write = |text: &[u8]| fs::write(directory.path().join(CONSOLE), text).unwrap();
+        let write = |text: &[u8]| fs::write(directory.path().join(CONSOLE_FILE), text).unwrap();
         write(b"");
         assert_eq!(LastBoot::read(directory.path()), None);
         write(b"\xff\xfe Kernel panic - not syncing: \xc3(\n");
         let boot = LastBoot::read(directory.path()).unwrap();
         assert!(boot.describe("vm-1").ends_with("not syncing: \u{fffd}("), "{boot:?}");
         // Only the end of a console of any size is read. The first line of it is not complete.
-        let file = File::create(directory.path().join(CONSOLE)).unwrap();
+        let file = File::create(directory.path().join(CONSOLE_FILE)).unwrap();
         file.set_len(10 << 30).unwrap();
         file.write_all_at(b"\nlast\n", 10 << 30).unwrap();
         assert_eq!(LastBoot::read(directory.path()).unwrap().lines, ["last"]);
@@ -406,8 +407,8 @@ mod tests {
     fn files_follow_each_other() {
         let directory = tempfile::tempdir().unwrap();
         assert!(Console::open(directory.path()).unwrap().is_none());
-        fs::write(directory.path().join(PREVIOUS_CONSOLE), "a\nb\nc").unwrap();
-        fs::write(directory.path().join(CONSOLE), "d\ne\n").unwrap();
+        fs::write(directory.path().join(PREVIOUS_CONSOLE_FILE), "a\nb\nc").unwrap();
+        fs::write(directory.path().join(CONSOLE_FILE), "d\ne\n").unwrap();
         for (count, expected) in
             [(0, ""), (1, "e\n"), (2, "cd\ne\n"), (3, "b\ncd\ne\n"), (9, "a\nb\ncd\ne\n")]
         {
@@ -416,16 +417,16 @@ mod tests {
             assert_eq!(text(&mut reader), expected, "{count}");
         }
         // The older file may be the only one.
-        fs::remove_file(directory.path().join(CONSOLE)).unwrap();
+        fs::remove_file(directory.path().join(CONSOLE_FILE)).unwrap();
         assert_eq!(LastBoot::read(directory.path()).unwrap().lines, ["a", "b", "c"]);
         // The console of a `local` VM.
         let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join(AGENT_LOG), "init: x\n").unwrap();
+        fs::write(directory.path().join(AGENT_LOG_FILE), "init: x\n").unwrap();
         assert_eq!(
             text(&mut Console::open(directory.path()).unwrap().unwrap().last_lines(1).unwrap()),
             "init: x\n"
         );
-        fs::write(directory.path().join(AGENT_LOG), "init: x\nNo space left on device\n").unwrap();
+        fs::write(directory.path().join(AGENT_LOG_FILE), "init: x\nNo space left on device\n").unwrap();
         let boot = LastBoot::read(directory.path()).unwrap();
         assert_eq!((boot.problem(), boot.lines.last().unwrap().as_str()), (None, "No space left on device"));
     }
@@ -433,7 +434,7 @@ mod tests {
     #[test]
     fn reader_follows_a_console_that_grows() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(CONSOLE);
+        let path = directory.path().join(CONSOLE_FILE);
         let mut file = File::create(&path).unwrap();
         file.write_all(b"1\n2\n").unwrap();
         let mut reader = Console::open(directory.path()).unwrap().unwrap().last_lines(1).unwrap();
@@ -443,7 +444,7 @@ mod tests {
         assert_eq!(text(&mut reader), "3\n");
         // The file is full, and the next one begins.
         file.write_all(b"4\n").unwrap();
-        fs::rename(&path, directory.path().join(PREVIOUS_CONSOLE)).unwrap();
+        fs::rename(&path, directory.path().join(PREVIOUS_CONSOLE_FILE)).unwrap();
         assert_eq!(text(&mut reader), "4\n");
         fs::write(&path, "5\n").unwrap();
         assert_eq!(text(&mut reader), "5\n");

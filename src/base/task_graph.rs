@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// A task of the graph.
 #[derive(Debug, Clone, Default)]
 pub struct Task {
-    /// Numbers of the tasks that must be done before it.
+    /// The indices of the tasks that must be done before it.
     pub dependencies: Vec<usize>,
     /// Ready tasks with a higher priority start first.
     pub priority: u64,
@@ -33,8 +33,8 @@ const LANES: [Lane; 2] = [Lane::Transfer, Lane::Work];
 
 /// The progress of all tasks.
 struct GraphProgress {
-    /// For each task, the number of its dependencies that are not done.
-    unfinished_dependencies: Vec<usize>,
+    /// For each task, the count of its dependencies that are not done.
+    unfinished_dependency_counts: Vec<usize>,
     /// For each lane, the priority and index of its ready tasks. Among tasks with the same priority, the
     /// lowest index is first.
     ready_tasks: [BinaryHeap<(u64, std::cmp::Reverse<usize>)>; LANES.len()],
@@ -63,9 +63,9 @@ pub fn run(tasks: &[Task], threads: usize, work: &(dyn Fn(usize) -> Result<()> +
                 .push(index);
         }
     }
-    let unfinished_dependencies: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
+    let unfinished_dependency_counts: Vec<usize> = tasks.iter().map(|task| task.dependencies.len()).collect();
     let mut progress = GraphProgress {
-        unfinished_dependencies,
+        unfinished_dependency_counts,
         ready_tasks: Default::default(),
         unfinished_task_count: tasks.len(),
         first_error: None,
@@ -130,8 +130,8 @@ fn finish_task(
         return;
     }
     for dependent in &dependents[index] {
-        progress.unfinished_dependencies[*dependent] -= 1;
-        if progress.unfinished_dependencies[*dependent] == 0 {
+        progress.unfinished_dependency_counts[*dependent] -= 1;
+        if progress.unfinished_dependency_counts[*dependent] == 0 {
             progress.make_ready(*dependent, &tasks[*dependent]);
         }
     }

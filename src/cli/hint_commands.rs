@@ -45,7 +45,7 @@ const ENVIRONMENT_OPTIONS: [(&str, &str); 11] = [
     ("env_file", "env-file"),
 ];
 
-/// The short forms of some of [`OPTIONS`].
+/// The short forms of some of [`ENVIRONMENT_OPTIONS`].
 const SHORT_FORMS: [(&str, &str); 3] = [("ops-file", "-o"), ("var", "-v"), ("vars-file", "-l")];
 
 /// The options that decrypt and encrypt, which most commands take.

@@ -57,7 +57,7 @@ fn summary(report: &ReleaseReport) -> bosh::Table {
     let mark = if report.has_uncommitted_changes { "+" } else { "" };
     let commit = format!("{}{mark}", report.commit_hash);
     bosh::Table {
-        content: "",
+        row_type: "",
         header: vec!["Name", "Version", "Commit Hash", "Archive"],
         rows: vec![vec![report.name.clone(), report.version.clone(), commit, report.archive.clone()]],
     }
@@ -68,7 +68,7 @@ fn jobs(report: &ReleaseReport) -> bosh::Table {
         vec![format!("{}/{}", job.name, job.fingerprint), job.digest.clone(), job.packages.join("\n")]
     };
     bosh::Table {
-        content: "jobs",
+        row_type: "jobs",
         header: vec!["Job", "Digest", "Packages"],
         rows: report.jobs.iter().map(row).collect(),
     }
@@ -91,5 +91,5 @@ fn packages(report: &ReleaseReport) -> bosh::Table {
         row.truncate(columns);
         row
     };
-    bosh::Table { content: "packages", header, rows: report.packages.iter().map(row).collect() }
+    bosh::Table { row_type: "packages", header, rows: report.packages.iter().map(row).collect() }
 }

@@ -31,7 +31,7 @@ impl InspectLocalStemcellArgs {
         let report = StemcellReport::new(&source, &identity)?;
         if let Some(document) = session.document() {
             document.add_table(bosh::Table {
-                content: "stemcell-metadata",
+                row_type: "stemcell-metadata",
                 header: HEADER.to_vec(),
                 rows: vec![vec![
                     report.name,

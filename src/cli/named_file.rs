@@ -13,7 +13,7 @@ pub(super) fn check_is_manifest(file: &Path, state: &Path) -> Result<()> {
     if paths::is_url(state) || state.exists() || !path.is_file() {
         return Ok(());
     }
-    let Some(reason) = manifest::why_no_manifest(&path) else { return Ok(()) };
+    let Some(reason) = manifest::non_manifest_reason(&path) else { return Ok(()) };
     if let Some(manifest) = paths::manifest_of_vars_store(&path) {
         return Err(Error::invalid(format!("'{}' is a vars store, not a manifest", file.display()))
             .with_hint(format!("name the manifest, which is beside it: '{}'", manifest.display())));

@@ -166,7 +166,7 @@ impl RunRecorder {
     /// Records the plan. A failure is ignored, because the end of the record also reports it.
     fn record_plan(&self, headline: &str, steps: &[ReportedStep]) {
         let step = |planned_step: &ReportedStep| ReportedStep {
-            step: planned_step.step.clone(),
+            step_kind: planned_step.step_kind.clone(),
             description: self.redact(&planned_step.description),
             reason: self.redact(&planned_step.reason),
         };
@@ -280,7 +280,7 @@ mod tests {
             reporter.emit(Event::StepStarted {
                 number,
                 count: 4,
-                step: "delete",
+                step_kind: "delete",
                 description,
                 text: StepText::default(),
                 reason,
@@ -323,7 +323,7 @@ mod tests {
             reporter.emit(Event::StepStarted {
                 number: 1,
                 count: 2,
-                step: "create_vm",
+                step_kind: "create_vm",
                 description: "Create the VM".to_owned(),
                 text: StepText::default(),
                 reason: String::new(),

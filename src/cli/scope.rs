@@ -234,7 +234,7 @@ mod tests {
         let row = page.lines().find(|line| line.starts_with("| the same as without `--json`; ")).unwrap();
         let (_, commands) = row.rsplit_once(" | ").unwrap();
         let mut documented_commands: Vec<&str> = commands.split('`').skip(1).step_by(2).collect();
-        // It has no JSON of its own, but `--json=bosh` has an effect.
+        // `interpolate` has no JSON of its own, but `--json=bosh` has an effect.
         documented_commands.retain(|command| *command != "interpolate");
         documented_commands.sort_unstable();
         assert_eq!(documented_commands, WITHOUT_JSON);

@@ -15,7 +15,7 @@ use base::{Error, Result, files};
 
 const PREFIX: &str = "monopile-";
 /// The lock of a run. A directory without it is not removed.
-const LOCK: &str = ".lock";
+const LOCK_FILE: &str = ".lock";
 /// The name of the lock before the run has taken it.
 const NEW_LOCK: &str = ".lock-new";
 
@@ -54,7 +54,7 @@ impl Scratch {
             Ok(()) | Err(TryLockError::WouldBlock | TryLockError::Error(_)) => {}
         }
         // Another run can find the lock only from here on.
-        std::fs::rename(&new_lock, directory.path().join(LOCK)).map_err(create_error)?;
+        std::fs::rename(&new_lock, directory.path().join(LOCK_FILE)).map_err(create_error)?;
         Ok(Scratch { directory, is_kept: false, _lock: lock })
     }
 
@@ -66,7 +66,7 @@ impl Scratch {
     /// Keeps the directory for the operator. Without its lock file, no later run removes it.
     pub(super) fn keep(&mut self) {
         self.is_kept = true;
-        let _ = std::fs::remove_file(self.directory.path().join(LOCK));
+        let _ = std::fs::remove_file(self.directory.path().join(LOCK_FILE));
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -107,7 +107,7 @@ fn clean_up(base_directory: &Path) {
 
 /// Removes a scratch directory, its lock last. If the run is killed meanwhile, a later run removes the rest.
 fn remove(directory: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(directory)?.flatten().filter(|entry| entry.file_name() != LOCK) {
+    for entry in std::fs::read_dir(directory)?.flatten().filter(|entry| entry.file_name() != LOCK_FILE) {
         // What cannot be removed alone is reported below.
         let _ = files::remove_tree(&entry.path());
     }
@@ -115,7 +115,7 @@ fn remove(directory: &Path) -> std::io::Result<()> {
 }
 
 fn is_abandoned(directory: &Path) -> bool {
-    let Ok(lock) = File::open(directory.join(LOCK)).map(UnlockOnDrop::from) else { return false };
+    let Ok(lock) = File::open(directory.join(LOCK_FILE)).map(UnlockOnDrop::from) else { return false };
     lock.try_lock().is_ok() && !scratch_claim::exists(directory)
 }
 
@@ -158,7 +158,7 @@ mod tests {
     fn only_abandoned_directories_are_removed() {
         let base = tempfile::tempdir().unwrap();
         let locked_directory = create_abandoned(base.path());
-        let lock = File::open(locked_directory.join(LOCK)).unwrap();
+        let lock = File::open(locked_directory.join(LOCK_FILE)).unwrap();
         lock.lock().unwrap();
         let foreign = base.path().join("monopile-notes");
         std::fs::create_dir(&foreign).unwrap();

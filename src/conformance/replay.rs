@@ -106,19 +106,20 @@ impl TranscriptPlayer {
     }
 }
 
-/// Answers `input` from the transcript at `path`, like one process of a CPI. The position is kept in
-/// `<path>.played` for the next process.
+/// Answers `input` from the transcript at `path`, like one process of a CPI. The position in the transcript is
+/// kept in `<path>.played` for the next process.
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = TranscriptPlayer::read(path)?;
-    let position = position_file(path);
-    let write_error = |error| Error::io(format!("writing the position to '{}'", position.display()), error);
+    let position_path = position_file(path);
+    let write_error =
+        |error| Error::io(format!("writing the position to '{}'", position_path.display()), error);
     let mut file = File::options()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(&position)
+        .open(&position_path)
         .map_err(write_error)?;
     file.lock().map_err(write_error)?;
     let mut text = String::new();
@@ -141,10 +142,10 @@ pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
 
 /// Resets the position of the transcript at `path`.
 pub fn rewind(path: &Path) -> Result<()> {
-    let position = position_file(path);
-    match std::fs::remove_file(&position) {
+    let position_path = position_file(path);
+    match std::fs::remove_file(&position_path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io(format!("removing '{}'", position.display()), error))
+            Err(Error::io(format!("removing '{}'", position_path.display()), error))
         }
         _ => Ok(()),
     }

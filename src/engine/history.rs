@@ -367,7 +367,7 @@ mod tests {
         };
         assert_eq!(outcomes(), [RunOutcome::Running]);
         let step = ReportedStep {
-            step: "create_vm".into(),
+            step_kind: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
@@ -439,7 +439,7 @@ mod tests {
     fn run_of_an_older_version_has_begun_if_it_had_steps() {
         let base = tempfile::tempdir().unwrap();
         let example_step = || ReportedStep {
-            step: "create_vm".into(),
+            step_kind: "create_vm".into(),
             description: "Create the VM".into(),
             reason: "none".into(),
         };
@@ -514,7 +514,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         drop(begin_at(base.path(), "/x"));
         let other_directory = directory_of(base.path(), Path::new("/other"));
-        // It cannot be listed, so every access fails.
+        // A file in place of the directory cannot be listed, so every access fails.
         fs::write(&other_directory, "").unwrap();
         assert_eq!(list(base.path(), Some(Path::new("/x"))).unwrap().len(), 1);
         assert!(list(base.path(), Some(Path::new("/other"))).is_err());

@@ -32,7 +32,7 @@ pub struct ChosenRenderer {
 enum RubyUse {
     Never,
     Always(RubyRenderer),
-    /// Started for the first template that needs it.
+    /// Ruby, which starts for the first template that needs it.
     Fallback {
         /// The environment of the Ruby process.
         env_vars: Vec<(String, String)>,
@@ -52,7 +52,7 @@ impl ChosenRenderer {
     /// [`RendererChoice::Auto`], Ruby is started for the first template that needs it; if that fails,
     /// rendering the template returns [`RenderError::Unsupported`].
     pub fn new(choice: RendererChoice, env_vars: &[(String, String)]) -> Result<Self, StartError> {
-        Self::with_interruption(choice, env_vars, None)
+        Self::start_with_signal_check(choice, env_vars, None)
     }
 
     /// Like [`Self::new`], but the start of Ruby and each rendering end as soon as `signal_check` returns a
@@ -67,10 +67,10 @@ impl ChosenRenderer {
         env_vars: &[(String, String)],
         signal_check: SignalCheck,
     ) -> Result<Self, StartError> {
-        Self::with_interruption(choice, env_vars, Some(signal_check))
+        Self::start_with_signal_check(choice, env_vars, Some(signal_check))
     }
 
-    fn with_interruption(
+    fn start_with_signal_check(
         choice: RendererChoice,
         env_vars: &[(String, String)],
         signal_check: Option<SignalCheck>,

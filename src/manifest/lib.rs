@@ -35,14 +35,14 @@ pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
-    LoadOptions, LoadedManifest, interpolate, load, load_checked, load_outline, load_with, pass_file_hint,
-    read_certificates, read_environment_name, read_static_addresses, register_secrets,
+    LoadOptions, LoadedManifest, interpolate, load, load_outline, load_with_check, load_with_options,
+    pass_file_hint, read_certificates, read_environment_name, read_static_addresses, register_secrets,
 };
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
 pub use shape::{
     MANIFEST_SECTIONS, bare_missing_manifest_error, is_manifest, manifest_directory_error,
-    missing_manifest_error, option_of_file, why_no_manifest,
+    missing_manifest_error, non_manifest_reason, option_of_file,
 };
 pub use unknown_keys::unknown_keys;
 pub use userland::UserlandRef;

@@ -165,8 +165,8 @@ impl LoadedManifest {
         std::iter::once(&self.root).chain(config).flat_map(leaves).collect()
     }
 
-    /// Returns the variable that has this certificate. Several may have it, so that of a reference comes
-    /// first.
+    /// Returns the variable that has this certificate. If several have it, returns one that the manifest
+    /// refers to, if there is one.
     pub fn variable_of_certificate(&self, certificate: &str) -> Option<&VariableOrigin> {
         let holders =
             self.certificates_by_variable.iter().filter(|(_, pem)| pem == certificate).map(|(name, _)| name);
@@ -193,7 +193,7 @@ impl LoadedManifest {
     }
 }
 
-/// Options of [`load_with`].
+/// Options of [`load_with_options`].
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// True if a variable without a value is an error (`--var-errs`). Otherwise the reference stays.
@@ -213,12 +213,12 @@ pub struct LoadOptions {
 ///
 /// The redactor knows all secrets afterwards, even after an error.
 pub fn load(inputs: &Inputs, redactor: &Redactor) -> Result<LoadedManifest> {
-    load_checked(inputs, redactor, &|_| Ok(()))
+    load_with_check(inputs, redactor, &|_| Ok(()))
 }
 
 /// Loads a manifest like [`load`]. `check` gets the declared variables before any value is generated. If it
 /// fails, the load fails.
-pub fn load_checked(
+pub fn load_with_check(
     inputs: &Inputs,
     redactor: &Redactor,
     check: &dyn Fn(&[VariableValue]) -> Result<()>,
@@ -229,20 +229,24 @@ pub fn load_checked(
         refuses_other_files: true,
         ..LoadOptions::default()
     };
-    load_inputs(inputs, &options, redactor, check)
+    load_with_options_and_check(inputs, &options, redactor, check)
 }
 
 /// A check of the variables that are declared with a type.
 type ValuesCheck<'a> = dyn Fn(&[VariableValue]) -> Result<()> + 'a;
 
-/// Loads a manifest with the options of `interpolate`; otherwise like [`load`].
-pub fn load_with(inputs: &Inputs, options: &LoadOptions, redactor: &Redactor) -> Result<LoadedManifest> {
-    load_inputs(inputs, options, redactor, &|_| Ok(()))
+/// Loads a manifest like [`load`], but with the options of the caller, such as those of `interpolate`.
+pub fn load_with_options(
+    inputs: &Inputs,
+    options: &LoadOptions,
+    redactor: &Redactor,
+) -> Result<LoadedManifest> {
+    load_with_options_and_check(inputs, options, redactor, &|_| Ok(()))
 }
 
 /// Loads and interpolates everything that the inputs name. Secrets are registered with the redactor before an
 /// error is returned, because the error may contain them.
-fn load_inputs(
+fn load_with_options_and_check(
     inputs: &Inputs,
     options: &LoadOptions,
     redactor: &Redactor,
@@ -552,7 +556,7 @@ pub fn interpolate(
     options: &LoadOptions,
     redactor: &Redactor,
 ) -> Result<(String, LoadedManifest)> {
-    let manifest = load_with(inputs, options, redactor)?;
+    let manifest = load_with_options(inputs, options, redactor)?;
     let text = if options.path.is_some() { format_value(&manifest.root) } else { yaml::emit(&manifest.root) };
     Ok((text, manifest))
 }
@@ -621,7 +625,7 @@ pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String
     let inputs = Inputs { discards_generated: true, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
-    let Ok(manifest) = load_with(&inputs, &options, redactor) else { return Vec::new() };
+    let Ok(manifest) = load_with_options(&inputs, &options, redactor) else { return Vec::new() };
     let networks = manifest.root.as_seq().unwrap_or_default().iter();
     let lists = networks.filter_map(|network| network.get("static_ips")?.as_seq());
     lists.flatten().filter_map(|address| address.as_str().map(str::to_owned)).collect()

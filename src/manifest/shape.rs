@@ -9,7 +9,7 @@ use base::text::shell_word;
 use base::{Error, Result};
 use yaml::{Data, Node};
 
-/// The maximum size in bytes of a file that [`why_no_manifest`] reads.
+/// The maximum size in bytes of a file that [`non_manifest_reason`] reads.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Sections that every manifest has, but no vars store and no state.
@@ -59,7 +59,7 @@ pub(crate) fn refuse_other_files(root: &Node, path: &Path) -> Result<()> {
 
 /// Returns the reason why a file cannot be a manifest. Returns `None` if it may be one: also if it is
 /// encrypted, large, or has a mistake in its YAML.
-pub fn why_no_manifest(path: &Path) -> Option<String> {
+pub fn non_manifest_reason(path: &Path) -> Option<String> {
     let bytes = path.is_file().then(|| input::read(path, MAX_BYTES).ok()).flatten()?;
     if Encryption::default().stored_form(&bytes) != StoredForm::Plain {
         return None;
@@ -127,7 +127,7 @@ fn may_be_manifest(path: &Path) -> bool {
 }
 
 /// The kind of a manifest among the files that an error suggests.
-const FILE_KIND: FileKind = FileKind { may_be: may_be_manifest, is_surely: is_manifest };
+const FILE_KIND: FileKind = FileKind { can_match: may_be_manifest, certainly_matches: is_manifest };
 
 /// Returns the error for a manifest that does not exist. Its hint names only manifests.
 pub fn missing_manifest_error(path: &Path) -> Error {

@@ -31,8 +31,8 @@ pub const MAX_OUTPUT_BYTES: u64 = 16 << 20;
 
 /// The time that a program has to end after SIGTERM.
 const TERM_TIMEOUT: Duration = Duration::from_millis(300);
-/// The pause between two checks for signals.
-const POLL_PAUSE: Duration = Duration::from_millis(50);
+/// The longest time of a wait for output, after which signals are checked.
+const POLL_TIMEOUT: Duration = Duration::from_millis(50);
 /// The bytes of standard error that are kept, from its end.
 const MAX_KEPT_LOG_BYTES: usize = 64 << 10;
 /// The lines of standard error that an error shows.
@@ -101,7 +101,8 @@ impl VarsProgram {
         self.output.get_or_init(|| self.run(&limits, env_vars)).as_ref().map_err(ProgramFailure::to_error)
     }
 
-    /// Runs the program and parses its output. Explains why it failed with the end of its standard error.
+    /// Runs the program and parses its output. A failure of the program contains the end of its standard
+    /// error.
     fn run(&self, limits: &ProgramLimits, env_vars: &[(String, String)]) -> Result<Node, ProgramFailure> {
         let Execution { stdout, log, end } = self.execute(limits)?;
         let name = self.name();
@@ -172,15 +173,15 @@ impl VarsProgram {
         let (mut stdout, mut log) = (Vec::new(), Log::default());
         let end = loop {
             let state = process.poll_state().map_err(read_error)?;
-            // All its output is in the pipes now. Its remaining child processes are killed, so that they add
-            // nothing.
+            // After its end, all output of the program is in the pipes. Its remaining child processes are
+            // killed, so that they add nothing.
             let has_ended = matches!(state, ProcessState::Ended);
             if has_ended {
                 process.signal(Signal::KILL);
             }
-            let pause = if has_ended { Duration::ZERO } else { POLL_PAUSE };
+            let timeout = if has_ended { Duration::ZERO } else { POLL_TIMEOUT };
             let readable =
-                wait_for_output(stdout_pipe.as_ref(), stderr_pipe.as_ref(), pause).map_err(read_error)?;
+                wait_for_output(stdout_pipe.as_ref(), stderr_pipe.as_ref(), timeout).map_err(read_error)?;
             if readable[0] {
                 read_some(&mut stdout_pipe, &mut stdout).map_err(read_error)?;
             }
@@ -340,7 +341,7 @@ impl ProgramProcess {
     /// Sends a signal to the group.
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
-            // It fails only if no process is left.
+            // Sending fails only if no process of the group is left.
             let _ = rustix::process::kill_process_group(pid, signal);
         }
     }
@@ -367,14 +368,14 @@ impl Drop for ProgramProcess {
 fn wait_for_output(
     stdout_pipe: Option<&impl AsFd>,
     stderr_pipe: Option<&impl AsFd>,
-    pause: Duration,
+    timeout: Duration,
 ) -> io::Result<[bool; 2]> {
-    let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let stdout_pipe = stdout_pipe.map(|pipe| PollFd::new(pipe, PollFlags::IN));
     let stderr_pipe = stderr_pipe.map(|pipe| PollFd::new(pipe, PollFlags::IN));
     let is_open = [stdout_pipe.is_some(), stderr_pipe.is_some()];
     let mut poll_fds: Vec<PollFd<'_>> = stdout_pipe.into_iter().chain(stderr_pipe).collect();
-    match poll(&mut poll_fds, Some(&pause)) {
+    match poll(&mut poll_fds, Some(&timeout)) {
         Ok(_) => {}
         Err(rustix::io::Errno::INTR) => return Ok([false, false]),
         Err(error) => return Err(error.into()),

@@ -21,7 +21,7 @@ type Title = &'static str;
 #[derive(Debug)]
 pub struct Table {
     /// The type of its rows; empty for a summary.
-    pub content: &'static str,
+    pub row_type: &'static str,
     /// The titles of its columns.
     pub header: Vec<Title>,
     /// Its rows, which the bosh CLI sorts by the first column.
@@ -208,7 +208,7 @@ impl Table {
         };
         let rows = self.rows.iter().map(|row| cells(&mut row.iter().map(String::as_str))).collect();
         Value::Members(vec![
-            ("Content".to_owned(), Value::Text(self.content.to_owned())),
+            ("Content".to_owned(), Value::Text(self.row_type.to_owned())),
             ("Header".to_owned(), cells(&mut self.header.iter().copied())),
             ("Rows".to_owned(), Value::Items(rows)),
             ("Notes".to_owned(), Value::Null),
@@ -337,8 +337,8 @@ mod tests {
     fn rows_are_sorted_and_an_empty_table_has_no_rows() {
         let document = document(true);
         let rows = vec![vec!["b/1".to_owned(), "x\ny".to_owned()], vec!["a/2".to_owned(), String::new()]];
-        document.add_table(Table { content: "jobs", header: vec!["Job", "Packages"], rows });
-        document.add_table(Table { content: "packages", header: vec!["Package"], rows: Vec::new() });
+        document.add_table(Table { row_type: "jobs", header: vec!["Job", "Packages"], rows });
+        document.add_table(Table { row_type: "packages", header: vec!["Package"], rows: Vec::new() });
         insta::assert_snapshot!(document.content.lock().encode(), @r#"
         {
             "Tables": [

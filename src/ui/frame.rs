@@ -55,8 +55,10 @@ pub(super) fn lines(
 
     // The last row stays free for the cursor.
     let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(run_line.is_some()));
-    let row_count_with_logs =
-        innermost_stages.iter().map(|stage| 1 + usize::from(log(stage, now).is_some())).sum::<usize>();
+    let row_count_with_logs = innermost_stages
+        .iter()
+        .map(|stage| 1 + usize::from(shown_log_line(stage, now).is_some()))
+        .sum::<usize>();
     let mut lines = Vec::new();
     for (index, stage) in innermost_stages.iter().enumerate() {
         let hidden_count = innermost_stages.len() - index;
@@ -66,20 +68,20 @@ pub(super) fn lines(
         }
         lines.push(space.stage_line(stage, now));
         if row_count_with_logs <= room
-            && let Some(log) = log(stage, now)
+            && let Some(log_line) = shown_log_line(stage, now)
         {
             let indent = " ".repeat(2 * stage.depth + 4);
-            lines.push(Styled::plain(indent).colored(Color::Dim, format!("| {log}")));
+            lines.push(Styled::plain(indent).colored(Color::Dim, format!("| {log_line}")));
         }
     }
     lines.truncate(room);
     lines.extend(run_line);
-    lines.iter().map(|line| line.cut(space.columns(), space.shows_colors, space.ellipsis())).collect()
+    lines.iter().map(|line| line.cut(space.usable_columns(), space.shows_colors, space.ellipsis())).collect()
 }
 
-fn log(stage: &RunningStage, now: Instant) -> Option<&str> {
+fn shown_log_line(stage: &RunningStage, now: Instant) -> Option<&str> {
     let is_old = now.duration_since(stage.start) >= MIN_DETAILED_DURATION;
-    stage.log.as_deref().filter(|log| is_old && !log.trim().is_empty())
+    stage.last_log_line.as_deref().filter(|line| is_old && !line.trim().is_empty())
 }
 
 impl TerminalSpace {
@@ -114,13 +116,14 @@ impl TerminalSpace {
 
     /// Returns a name between the parts before and after it, shortened to make room for `details`.
     fn with_fitted_name(self, first: Styled, name: &str, details: Styled) -> Styled {
-        let room = self.columns().saturating_sub(first.width() + details.width()).max(MIN_NAME_COLUMNS);
+        let room =
+            self.usable_columns().saturating_sub(first.width() + details.width()).max(MIN_NAME_COLUMNS);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
         first.and(name).and_line(details)
     }
 
     /// Returns the number of usable columns. A terminal may wrap after its last column.
-    fn columns(self) -> usize {
+    fn usable_columns(self) -> usize {
         self.columns.saturating_sub(1).max(1)
     }
 
@@ -161,7 +164,7 @@ impl TerminalSpace {
             }
             None => vec![(first, all_details)],
         };
-        let room = self.columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
+        let room = self.usable_columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
         let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;
         let form = forms.iter().find(fits).or(forms.last()).cloned().unwrap_or_default();
         self.with_fitted_name(form.0, &stage.name, form.1)
@@ -205,7 +208,10 @@ mod tests {
                     stage.advance(0, Some(40 << 20), Unit::Bytes, now - Duration::from_secs(4));
                     stage.advance(12 << 20, Some(40 << 20), Unit::Bytes, now);
                 }
-                3 => stage.log = Some("make[2]: Entering directory '/var/vcap/data/compile/ruby'".to_owned()),
+                3 => {
+                    stage.last_log_line =
+                        Some("make[2]: Entering directory '/var/vcap/data/compile/ruby'".to_owned())
+                }
                 _ => {}
             }
         }

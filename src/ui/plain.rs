@@ -103,7 +103,7 @@ impl Inner {
                         stage.last_printed = Instant::now();
                         self.print_stage_line(stage.depth, &format!("  | {line}"));
                     }
-                    stage.log = Some(line);
+                    stage.last_log_line = Some(line);
                 }
             }
             Event::StageFinished { id, outcome, elapsed } => {
@@ -197,8 +197,8 @@ impl Inner {
             if let Some(amount) = stage.amount(Instant::now()) {
                 line.push_str(&format!(", {amount}"));
             }
-            if let Some(log) = &stage.log {
-                line.push_str(&format!("; last: {log}"));
+            if let Some(log_line) = &stage.last_log_line {
+                line.push_str(&format!("; last: {log_line}"));
             }
             self.output.print_out(&format!("{}{}{line}", self.time(), "  ".repeat(stage.depth)));
         }
@@ -340,7 +340,7 @@ mod tests {
         tree.start(1, None, "deploying", None);
         tree.start(2, Some(1), "uploading", Some(Duration::from_secs(75)));
         let stage = tree.get_mut(2).unwrap();
-        stage.log = Some("part 3".to_owned());
+        stage.last_log_line = Some("part 3".to_owned());
         stage.advance(3, Some(7), Unit::Items, Instant::now());
         stage.start -= Duration::from_secs(90);
         let captured_lines = Arc::<Mutex<Vec<String>>>::default();

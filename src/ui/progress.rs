@@ -268,7 +268,7 @@ impl Sink for Progress {
             Event::StageLog { id, line } => {
                 let line = base::text::clean_line(line);
                 let Some(stage) = state.tree.get_mut(*id) else { return };
-                stage.log = Some(line.clone());
+                stage.last_log_line = Some(line.clone());
                 let indent = 2 * stage.depth + 2;
                 let log_line = Styled::plain(" ".repeat(indent)).colored(Color::Dim, format!("| {line}"));
                 if self.options.is_verbose { vec![(log_line, indent + 2)] } else { LastingLines::new() }

@@ -13,7 +13,8 @@ use base::redact::Redactor;
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A timestamped line per stage start and end.
+    /// Lines of text. With [`Options::prints_stages`] or [`Options::is_verbose`], also a line for the start
+    /// and the end of each stage. Lines begin with the time, unless standard output is reserved.
     Plain,
     /// A live tree of stages, for terminals.
     Progress,
@@ -34,12 +35,12 @@ pub struct Options {
     pub shows_unicode: bool,
     /// True if the terminal can only append text.
     pub is_dumb: bool,
-    /// True to print every log line of stages, not only the last one.
+    /// True if every log line of stages is printed, not only the last one.
     pub is_verbose: bool,
     /// True if standard output is reserved for the output of the command (a manifest, a script). All other
     /// text goes to standard error.
     pub is_stdout_reserved: bool,
-    /// True to print a line for the start and the end of each stage in [`Format::Plain`].
+    /// True if [`Format::Plain`] prints a line for the start and the end of each stage.
     pub prints_stages: bool,
 }
 
@@ -120,16 +121,16 @@ fn redact_event(event: &Event, redactor: &Redactor) -> Event {
         },
         Event::Planned { headline, steps } => {
             let step = |planned_step: &ReportedStep| ReportedStep {
-                step: planned_step.step.clone(),
+                step_kind: planned_step.step_kind.clone(),
                 description: redact(&planned_step.description),
                 reason: redact(&planned_step.reason),
             };
             Event::Planned { headline: redact(headline), steps: steps.iter().map(step).collect() }
         }
-        Event::StepStarted { number, count, step, description, text, reason } => Event::StepStarted {
+        Event::StepStarted { number, count, step_kind, description, text, reason } => Event::StepStarted {
             number: *number,
             count: *count,
-            step,
+            step_kind,
             description: redact(description),
             text: redact_step_text(text, &redact),
             reason: redact(reason),
@@ -217,7 +218,7 @@ mod tests {
             Event::Planned {
                 headline: secret(),
                 steps: vec![ReportedStep {
-                    step: "create_vm".to_owned(),
+                    step_kind: "create_vm".to_owned(),
                     description: secret(),
                     reason: secret(),
                 }],
@@ -225,7 +226,7 @@ mod tests {
             Event::StepStarted {
                 number: 1,
                 count: 1,
-                step: "create_vm",
+                step_kind: "create_vm",
                 description: secret(),
                 text: StepText { imperative: secret(), past_tense: secret(), negation: secret() },
                 reason: secret(),

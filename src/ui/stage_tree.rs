@@ -28,7 +28,7 @@ pub(super) struct RunningStage {
     /// Times and amounts within the window, and the last one before it.
     samples: VecDeque<(Instant, u64)>,
     /// The newest log line.
-    pub(super) log: Option<String>,
+    pub(super) last_log_line: Option<String>,
     /// The time of the last printed line about the stage.
     pub(super) last_printed: Instant,
 }
@@ -136,7 +136,7 @@ impl StageTree {
             usual_duration,
             progress: None,
             samples: VecDeque::new(),
-            log: None,
+            last_log_line: None,
             last_printed: now,
         };
         self.stages.entry(id).insert_entry(stage).into_mut()

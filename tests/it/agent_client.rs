@@ -246,7 +246,7 @@ fn blobs_are_streamed_completely() {
     let server = identity();
     let address = serve_tls(server.tls, |stream| {
         while let Ok(Some(request)) = Request::read(stream) {
-            assert_eq!((request.verb.as_str(), request.path.as_str()), ("PUT", "/blobs/some-id"));
+            assert_eq!((request.http_method.as_str(), request.path.as_str()), ("PUT", "/blobs/some-id"));
             let status = if request.body.len() == 3 << 20 { "201 Created" } else { "500 Wrong" };
             respond(stream, status, "");
         }

@@ -9,13 +9,13 @@ const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties
 /// An environment that changes repeatedly.
 struct ChangingEnvironment {
     hello: Hello,
-    changes: usize,
+    change_count: usize,
     plan_text: String,
 }
 
 impl ChangingEnvironment {
     fn new() -> ChangingEnvironment {
-        ChangingEnvironment { hello: Hello::new(), changes: 0, plan_text: String::new() }
+        ChangingEnvironment { hello: Hello::new(), change_count: 0, plan_text: String::new() }
     }
 
     /// Returns a deployed environment.
@@ -27,8 +27,8 @@ impl ChangingEnvironment {
 
     /// Changes the manifest by these operations, then plans and applies the change.
     fn apply_ops(&mut self, kind: &str, ops: &str) {
-        self.changes += 1;
-        self.hello.add_ops(&format!("change-{}.yml", self.changes), ops);
+        self.change_count += 1;
+        self.hello.add_ops(&format!("change-{}.yml", self.change_count), ops);
         self.plan_and_apply(kind, &[]);
     }
 
@@ -67,7 +67,7 @@ impl ChangingEnvironment {
     }
 }
 
-/// A plan may take minutes, in which a pipe shows its stages as those of `create-env`.
+/// A plan may take minutes. During that time, its stages are printed to a pipe, as those of `create-env` are.
 #[test]
 fn stages_are_printed_to_standard_error_in_a_pipe() {
     let hello = Hello::new();

@@ -32,7 +32,7 @@ const HELD_NAME_OVERHEAD_BYTES: usize = 128;
 /// Size of the read buffer in bytes.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// Called with the bytes of the archive read so far and with its size, or 0 if the size is unknown.
+/// A function that gets the bytes of the archive read so far and its size, or 0 if the size is unknown.
 pub(super) type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Unpacks the archive `file` into the new directory `destination`, whose parent must exist.

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ArtifactKind, Cache, DIGESTS, key};
+use super::{ArtifactKind, Cache, DIGESTS_DIRECTORY, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest, Hasher};
 use crate::read_ahead::{MIN_THREAD_BYTES, ReadAhead};
@@ -82,13 +82,13 @@ impl Cache {
 
     /// Returns the stored entry about the file with this stamp.
     pub(super) fn lookup(&self, stamp: &Stamp) -> Option<DigestEntry> {
-        let path = self.root.join(DIGESTS).join(entry_name(&stamp.path));
+        let path = self.root.join(DIGESTS_DIRECTORY).join(entry_name(&stamp.path));
         read_entry(&path).filter(|entry| entry.stamp == *stamp)
     }
 
     /// Stores an entry. A failure is only logged: the file is then read again the next time.
     pub(super) fn store(&self, entry: &DigestEntry) {
-        let result = self.create_directory(DIGESTS).and_then(|directory| {
+        let result = self.create_directory(DIGESTS_DIRECTORY).and_then(|directory| {
             write_json(&directory.join(entry_name(&entry.stamp.path)), entry, JsonLayout::Compact)
         });
         if let Err(error) = result {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::digests::DigestEntry;
-use super::{Cache, DOWNLOADS, PARTIAL_DOWNLOADS, key};
+use super::{Cache, DOWNLOADS_DIRECTORY, PARTIAL_DOWNLOADS_DIRECTORY, key};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
 use base::files::{JsonLayout, read_json, write_json};
@@ -30,7 +30,7 @@ impl DownloadRecord {
 impl Cache {
     /// Returns the path of the download that is recorded with this digest. Verify it before use.
     pub(crate) fn find(&self, expected: &Digest) -> Option<PathBuf> {
-        let directory = self.root.join(DOWNLOADS);
+        let directory = self.root.join(DOWNLOADS_DIRECTORY);
         let algorithm = expected.strongest();
         let digits = expected.hex(algorithm)?;
         if algorithm == Algorithm::Sha256 {
@@ -49,7 +49,7 @@ impl Cache {
 
     /// Returns the path for the unfinished download that `key_text` identifies, and creates its directory.
     pub(crate) fn create_partial_path(&self, key_text: &str) -> Result<PathBuf> {
-        Ok(self.create_directory(PARTIAL_DOWNLOADS)?.join(key(key_text.as_bytes())))
+        Ok(self.create_directory(PARTIAL_DOWNLOADS_DIRECTORY)?.join(key(key_text.as_bytes())))
     }
 
     /// Moves the complete download `body_path` into the cache and returns its new path. `digest` must be
@@ -58,7 +58,7 @@ impl Cache {
         let digits = digest
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a download lacks SHA-256"))?;
-        let path = self.create_directory(DOWNLOADS)?.join(format!("{digits}.tgz"));
+        let path = self.create_directory(DOWNLOADS_DIRECTORY)?.join(format!("{digits}.tgz"));
         let record_path = path.with_extension("json");
         // The same content may be recorded with another algorithm.
         let digest = match DownloadRecord::read(&record_path) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use walkdir::WalkDir;
 
 use super::downloads::DownloadRecord;
-use super::{DIGESTS, DOWNLOADS, digests, lock_exclusively};
+use super::{DIGESTS_DIRECTORY, DOWNLOADS_DIRECTORY, digests, lock_exclusively};
 use crate::Stamp;
 use crate::digest::{Algorithm, Digest};
 use base::encoding::rfc3339;
@@ -19,7 +19,7 @@ const COMPANION_EXTENSIONS: [&str; 3] = ["json", "etag", "lock"];
 /// Directory of packages that were compiled on VMs.
 const COMPILED_PACKAGES: &str = "compiled";
 /// Directory of the runs' scratch space, which is not listed and not pruned.
-const SCRATCH: &str = "tmp";
+const SCRATCH_DIRECTORY: &str = "tmp";
 
 /// A file or directory in a cache.
 #[derive(Debug, Clone, Serialize)]
@@ -93,7 +93,9 @@ impl VerifyReport {
 /// Compares downloads and packages of jobs in the cache `root` with the SHA-256 in their names.
 pub fn verify(root: &Path) -> Result<VerifyReport> {
     let mut verification = VerifyReport::default();
-    for entry in list(root)?.iter().filter(|entry| entry.kind == DOWNLOADS || entry.kind == COMPILED_PACKAGES)
+    for entry in list(root)?
+        .iter()
+        .filter(|entry| entry.kind == DOWNLOADS_DIRECTORY || entry.kind == COMPILED_PACKAGES)
     {
         // The key of a package comes before the digest of its content.
         let digits = entry.path.file_stem().and_then(|stem| stem.to_str()?.rsplit('.').next());
@@ -116,7 +118,7 @@ pub fn list(root: &Path) -> Result<Vec<CacheEntry>> {
     let mut entries = Vec::new();
     for part in list_children(root)? {
         let kind = file_name(&part);
-        if !part.is_dir() || kind == SCRATCH || kind == DIGESTS {
+        if !part.is_dir() || kind == SCRATCH_DIRECTORY || kind == DIGESTS_DIRECTORY {
             continue;
         }
         for path in list_children(&part)? {
@@ -155,7 +157,7 @@ pub fn prune(root: &Path, unused_duration: Duration) -> Result<PruneReport> {
         counts.removed_count += 1;
         counts.bytes += entry.size;
     }
-    for path in list_children(&root.join(DIGESTS))? {
+    for path in list_children(&root.join(DIGESTS_DIRECTORY))? {
         let is_current = digests::read_entry(&path)
             .is_some_and(|entry| Stamp::of(&entry.stamp.path).is_ok_and(|now| now == entry.stamp));
         if !is_current || unused_duration.is_zero() {

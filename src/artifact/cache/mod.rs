@@ -28,10 +28,10 @@ use base::{Error, Result};
 pub use identify::ArtifactKind;
 pub use maintenance::{CacheEntry, DamagedEntry, PruneReport, VerifyReport, list, prune, verify};
 
-const DOWNLOADS: &str = "downloads";
-const PARTIAL_DOWNLOADS: &str = "partial";
-pub(crate) const DIGESTS: &str = "digests";
-const LOCK: &str = "lock";
+const DOWNLOADS_DIRECTORY: &str = "downloads";
+const PARTIAL_DOWNLOADS_DIRECTORY: &str = "partial";
+pub(crate) const DIGESTS_DIRECTORY: &str = "digests";
+const LOCK_FILE: &str = "lock";
 
 /// An open cache. Other processes cannot prune it while this exists.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Cache {
 }
 
 fn open_lock(root: &Path) -> Result<UnlockOnDrop> {
-    let path = root.join(LOCK);
+    let path = root.join(LOCK_FILE);
     File::options()
         .read(true)
         .write(true)

@@ -23,7 +23,7 @@ const ROOT_INODE: u32 = 2;
 /// The maximum size of a block: 1 KiB shifted by this.
 const MAX_BLOCK_SHIFT: u32 = 5;
 /// The bytes of an inode that are read: those of ext2, to which ext4 adds only times and checksums.
-const INODE_BYTES: usize = 128;
+const READ_INODE_BYTES: usize = 128;
 /// The first bytes of a node in a tree of extents.
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// The maximum depth of a tree of extents.
@@ -120,8 +120,8 @@ impl FileSystem {
             descriptors_offset: (u64::from(le32(block, 0x14)) + 1) * block_bytes,
             descriptor_bytes: if has_wide_descriptors { u64::from(le16(block, 0xfe)) } else { 32 },
         };
-        let is_too_short =
-            inode_bytes < INODE_BYTES as u64 || has_wide_descriptors && file_system.descriptor_bytes < 64;
+        let is_too_short = inode_bytes < READ_INODE_BYTES as u64
+            || has_wide_descriptors && file_system.descriptor_bytes < 64;
         match is_too_short || file_system.inodes_per_group == 0 {
             true => Err(damaged_error("its super block is not valid")),
             false => Ok(file_system),
@@ -260,7 +260,7 @@ impl Ext4<'_> {
         self.read(0, descriptors_offset + group * descriptor_bytes, descriptor)?;
         // The upper half is in a descriptor of 64 bytes only.
         let table = u64::from(le32(descriptor, 0x28)) << 32 | u64::from(le32(descriptor, 8));
-        let mut inode = [0; INODE_BYTES];
+        let mut inode = [0; READ_INODE_BYTES];
         self.read(table, u64::from(index % inodes_per_group) * inode_bytes, &mut inode)?;
         let half =
             |low: usize, high: usize| u32::from(le16(&inode, high)) << 16 | u32::from(le16(&inode, low));

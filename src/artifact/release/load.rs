@@ -19,7 +19,7 @@ use base::files::input;
 use base::text::shell_word;
 use base::{Error, Result};
 
-const MANIFEST: &str = "release.MF";
+const MANIFEST_FILE: &str = "release.MF";
 /// The hint for an archive that is no release.
 const RELEASE_HINT: &str = "name a release tarball, which has release.MF at its top, as `bosh create-release \
                             --tarball` makes it";
@@ -29,14 +29,14 @@ pub(crate) fn read_name_and_version(source: &Source) -> Result<(String, String)>
     let source_name = source.describe("release");
     let file =
         fs::File::open(&source.path).map_err(|error| input::read_error("release", &source.path, error))?;
-    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
+    let text = archive::read_member(file, Path::new(MANIFEST_FILE), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.into_error(&source_name))?
         .ok_or_else(|| {
             let file = fs::File::open(&source.path).ok();
             let is_stemcell = file.is_some_and(|file| stemcell::is_stemcell(file).unwrap_or(false));
             no_release_error(source, is_stemcell)
         })?;
-    let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST} of {source_name}"))?;
+    let manifest: ReleaseManifest = documents::decode(&text, &format!("{MANIFEST_FILE} of {source_name}"))?;
     Ok((manifest.name, manifest.version))
 }
 
@@ -82,7 +82,7 @@ fn no_release_error(source: &Source, is_stemcell: bool) -> Error {
             .with_hint(RELEASE_HINT)
             .with_hint(format!("to inspect it: `monopile inspect-local-stemcell {path}`"));
     }
-    Error::invalid(format!("{source_name} has no {MANIFEST}")).with_hint(RELEASE_HINT)
+    Error::invalid(format!("{source_name} has no {MANIFEST_FILE}")).with_hint(RELEASE_HINT)
 }
 
 /// Loads an unpacked release, from a tarball or built from source.
@@ -99,13 +99,13 @@ impl Loader<'_> {
     /// Reads `release.MF`, verifies the archives of all packages and jobs by their digests, and unpacks the
     /// jobs.
     fn load(&self, digest: Digest, stamp: Option<Stamp>) -> Result<Release> {
-        let manifest_path = self.directory.join(MANIFEST);
+        let manifest_path = self.directory.join(MANIFEST_FILE);
         if !manifest_path.is_file() {
-            let is_stemcell = self.directory.join(stemcell::MANIFEST).is_file();
+            let is_stemcell = self.directory.join(stemcell::MANIFEST_FILE).is_file();
             return Err(no_release_error(self.source, is_stemcell));
         }
         let text = read_document(&manifest_path)?;
-        let file = format!("{MANIFEST} of {}", self.source_name);
+        let file = format!("{MANIFEST_FILE} of {}", self.source_name);
         let manifest: ReleaseManifest = documents::decode(&decode_binary_scalars(text), &file)?;
         check_name(&manifest.name, &format!("the release in {file}"))?;
 
@@ -181,7 +181,7 @@ impl Loader<'_> {
             let (version, fingerprint) = version_and_fingerprint(&entry);
             if section == "compiled_packages" && entry.stemcell.is_none() {
                 return Err(Error::invalid(format!(
-                    "{owner} of {} is compiled, but has no `stemcell` in {MANIFEST}",
+                    "{owner} of {} is compiled, but has no `stemcell` in {MANIFEST_FILE}",
                     self.source_name
                 ))
                 .with_hint("export the release again with `bosh export-release`"));
@@ -292,7 +292,7 @@ impl Loader<'_> {
                 .with_hint("make the release again: `bosh create-release --tarball release.tgz`"));
         };
         let text = sha1.map(str::trim).filter(|text| !text.is_empty()).ok_or_else(|| {
-            Error::invalid(format!("{MANIFEST} has no sha1 for {owner}"))
+            Error::invalid(format!("{MANIFEST_FILE} has no sha1 for {owner}"))
                 .with_hint("make the release again: `bosh create-release --tarball release.tgz`")
         })?;
         let expected = Digest::parse(text, &owner)?;
@@ -366,7 +366,7 @@ fn check_unique(entries: &[ReleaseEntry], kind: &str, source_name: &str) -> Resu
     let mut names = BTreeSet::new();
     match entries.iter().find(|entry| !names.insert(&entry.name)) {
         Some(duplicate) => Err(Error::invalid(format!(
-            "{MANIFEST} of {source_name} lists the {kind} '{}' twice",
+            "{MANIFEST_FILE} of {source_name} lists the {kind} '{}' twice",
             duplicate.name
         ))
         .with_hint("make the release again: `bosh create-release --tarball release.tgz`")),

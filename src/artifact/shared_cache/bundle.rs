@@ -16,10 +16,10 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::maintenance::{KINDS, RECORD_ENDING, storage_error};
+use super::maintenance::{KINDS, SIGNED_DIGEST_ENDING, storage_error};
 use super::storage::{SharedDirectory, SharedStorage as _};
 use super::trust::{PackageId, PackageKind, SignedDigest};
-use super::{DOWNLOADS, digest_of_download, download_object, maintenance, read_signed_digest};
+use super::{DOWNLOADS_DIRECTORY, digest_of_download, download_object, maintenance, read_signed_digest};
 use crate::archive::{self, Input, Packer, UnpackOptions};
 use crate::cache::{Cache, VerifyReport};
 use crate::digest::{Algorithm, Digest};
@@ -30,7 +30,7 @@ use base::{Error, Result};
 use net::ssh::{SshKey, VerifyingKey};
 
 /// The folder with the names of packages.
-const NAMES: &str = "names";
+const NAMES_DIRECTORY: &str = "names";
 /// The maximum length of the name of a package in bytes: that of a file name.
 const MAX_NAME_BYTES: u64 = 255;
 
@@ -114,12 +114,12 @@ impl<'k> BundleWriter<'k> {
         let Some(signing_key) = self.signing_key else { return Ok(()) };
         let size = fs::metadata(archive).map_err(|error| bundle_error(archive, error))?.len();
         let signed_digest = SignedDigest::sign(id, digest, size, signing_key)?;
-        let record = serde_json::to_vec(&signed_digest)
+        let json = serde_json::to_vec(&signed_digest)
             .map_err(|error| Error::failure("writing a signed digest failed").with_source(error))?;
-        if self.add(id.record_object(), &Input::Bytes(record))? {
+        if self.add(id.signed_digest_object(), &Input::Bytes(json))? {
             self.add(id.archive_object(signed_digest.sha256()), &file_input(archive))?;
             if id.kind == PackageKind::Cpi {
-                self.add(format!("{NAMES}/{}", id.key), &Input::Bytes(package.into()))?;
+                self.add(format!("{NAMES_DIRECTORY}/{}", id.key), &Input::Bytes(package.into()))?;
             }
             self.content.packages += 1;
         }
@@ -178,12 +178,12 @@ impl Bundle {
 
     /// Moves the downloads in which `verify_report` names no problem into the cache of this machine.
     pub fn import_downloads(&self, cache: &Cache, verify_report: &VerifyReport) -> Result<()> {
-        for object in self.storage.list(DOWNLOADS).map_err(storage_error)? {
+        for object in self.storage.list(DOWNLOADS_DIRECTORY).map_err(storage_error)? {
             let name = &object.name;
             if let Some(expected) =
-                digest_of_download(name).filter(|_| !verify_report.has_problem(DOWNLOADS, name))
+                digest_of_download(name).filter(|_| !verify_report.has_problem(DOWNLOADS_DIRECTORY, name))
             {
-                let path = self.directory.join(DOWNLOADS).join(name);
+                let path = self.directory.join(DOWNLOADS_DIRECTORY).join(name);
                 cache
                     .import(&path, &Digest::from_file(&path, &[expected.strongest(), Algorithm::Sha256])?)?;
             }
@@ -201,11 +201,11 @@ impl Bundle {
         for kind in KINDS {
             let folder = kind.folder();
             for object in self.storage.list(folder).map_err(storage_error)? {
-                let Some(key) = object.name.strip_suffix(RECORD_ENDING) else { continue };
+                let Some(key) = object.name.strip_suffix(SIGNED_DIGEST_ENDING) else { continue };
                 if verify_report.has_problem(folder, &object.name) {
                     continue;
                 }
-                // It becomes a part of paths.
+                // The key becomes a part of paths.
                 if !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                     return Err(Error::invalid(format!(
                         "'{folder}/{key}' of the bundle is not the key of a package"
@@ -230,16 +230,18 @@ impl Bundle {
     /// Returns the name of the package of a CPI with this key. Its signature covers the key, and a run finds
     /// the package only under its own name.
     pub fn package_name(&self, key: &str) -> Result<String> {
-        let path = self.directory.join(NAMES).join(key);
+        let path = self.directory.join(NAMES_DIRECTORY).join(key);
         let mut name = String::new();
         File::open(&path)
             .and_then(|file| file.take(MAX_NAME_BYTES).read_to_string(&mut name))
-            .map_err(|error| Error::io(format!("reading '{NAMES}/{key}' of the bundle"), error))?;
+            .map_err(|error| Error::io(format!("reading '{NAMES_DIRECTORY}/{key}' of the bundle"), error))?;
         let mut components = Path::new(&name).components();
         match (components.next(), components.next()) {
             (Some(Component::Normal(_)), None) => Ok(name),
-            _ => Err(Error::invalid(format!("'{NAMES}/{key}' of the bundle has no name of a package"))
-                .with_hint("make the bundle again: `monopile cache export MANIFEST FILE`")),
+            _ => Err(Error::invalid(format!(
+                "'{NAMES_DIRECTORY}/{key}' of the bundle has no name of a package"
+            ))
+            .with_hint("make the bundle again: `monopile cache export MANIFEST FILE`")),
         }
     }
 }

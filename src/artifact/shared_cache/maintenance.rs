@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::storage::{SharedStorage, StoredObject};
 use super::trust::{PackageId, PackageKind};
-use super::{CopyError, DOWNLOADS, copy, digest_of_download, read_signed_digest};
+use super::{CopyError, DOWNLOADS_DIRECTORY, copy, digest_of_download, read_signed_digest};
 use crate::InterruptCheck;
 use crate::cache::{PruneReport, VerifyReport};
 use crate::digest::Digest;
@@ -20,7 +20,7 @@ use net::ssh::VerifyingKey;
 /// The kinds of packages.
 pub(super) const KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
 /// The ending of objects with a signed digest, which belong to a package.
-pub(super) const RECORD_ENDING: &str = ".json";
+pub(super) const SIGNED_DIGEST_ENDING: &str = ".json";
 
 /// An entry of a shared cache: a download or a compiled package.
 #[derive(Debug, Clone, Serialize)]
@@ -39,7 +39,7 @@ pub struct SharedEntry {
 /// Lists the entries, sorted by kind and name.
 pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
     let objects =
-        list_objects(storage)?.into_iter().filter(|(_, object)| !object.name.ends_with(RECORD_ENDING));
+        list_objects(storage)?.into_iter().filter(|(_, object)| !object.name.ends_with(SIGNED_DIGEST_ENDING));
     let entries = objects.map(|(kind, object)| SharedEntry {
         kind: kind.to_owned(),
         name: object.name,
@@ -56,9 +56,9 @@ pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<PruneReport> 
     let now = SystemTime::now();
     let mut objects = list_objects(storage)?;
     // A signature is written after its package, so it is removed first.
-    objects.sort_by_key(|(_, object)| !object.name.ends_with(RECORD_ENDING));
+    objects.sort_by_key(|(_, object)| !object.name.ends_with(SIGNED_DIGEST_ENDING));
     for (kind, object) in objects {
-        let is_entry = !object.name.ends_with(RECORD_ENDING);
+        let is_entry = !object.name.ends_with(SIGNED_DIGEST_ENDING);
         if now.duration_since(object.write_time).unwrap_or_default() < age {
             counts.kept_count += usize::from(is_entry);
             continue;
@@ -76,7 +76,7 @@ pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<PruneReport> 
 pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Result<VerifyReport> {
     let mut verification = VerifyReport::default();
     let objects = list_objects(storage)?;
-    for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS) {
+    for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS_DIRECTORY) {
         let problem = match digest_of_download(&object.name) {
             Some(digest) => check_content(storage, &format!("{kind}/{}", object.name), &digest, None)?,
             None => Some("its name has no digest".to_owned()),
@@ -86,11 +86,11 @@ pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Res
     for package_kind in KINDS {
         let folder = package_kind.folder();
         let names = objects.iter().filter(|(kind, _)| *kind == folder).map(|(_, object)| &object.name);
-        let (records, archives): (Vec<&String>, Vec<&String>) =
-            names.partition(|name| name.ends_with(RECORD_ENDING));
+        let (signed_digests, archives): (Vec<&String>, Vec<&String>) =
+            names.partition(|name| name.ends_with(SIGNED_DIGEST_ENDING));
         let (mut signed_archives, mut damaged_keys) = (BTreeSet::new(), BTreeSet::new());
-        for record in records {
-            let key = record.strip_suffix(RECORD_ENDING).unwrap_or(record);
+        for object_name in signed_digests {
+            let key = object_name.strip_suffix(SIGNED_DIGEST_ENDING).unwrap_or(object_name);
             let id = PackageId { kind: package_kind, key };
             let problem = match read_signed_digest(storage, &id, trusted_keys).map_err(storage_error)? {
                 Some(Ok(package)) => {
@@ -105,7 +105,7 @@ pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Res
                 }
                 None => continue,
             };
-            verification.add(folder, record, problem);
+            verification.add(folder, object_name, problem);
         }
         for archive in archives {
             let key = archive.split('.').next().unwrap_or_default();
@@ -139,7 +139,7 @@ fn check_content(
 /// Lists all objects with their folders, sorted.
 fn list_objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
     let mut objects = Vec::new();
-    for folder in [DOWNLOADS].into_iter().chain(KINDS.map(PackageKind::folder)) {
+    for folder in [DOWNLOADS_DIRECTORY].into_iter().chain(KINDS.map(PackageKind::folder)) {
         let stored_objects = storage.list(folder).map_err(storage_error)?;
         objects.extend(stored_objects.into_iter().map(|object| (folder, object)));
     }

@@ -48,11 +48,11 @@ pub use trust::{PackageId, PackageKind, SignedDigest};
 pub use uploads::END_TIMEOUT;
 
 /// The folder of downloads.
-const DOWNLOADS: &str = "downloads";
+const DOWNLOADS_DIRECTORY: &str = "downloads";
 /// The number of bytes that one request reads.
 const PART_BYTES: u64 = 4 << 20;
 /// The maximum size of a signed digest in bytes.
-const MAX_RECORD_BYTES: u64 = 16 << 10;
+const MAX_SIGNED_DIGEST_BYTES: u64 = 16 << 10;
 /// The time that all searches for packages of a run may take together, over all threads. Tests wait less.
 pub const SEARCH_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 2_000 } else { 60_000 });
 
@@ -69,7 +69,7 @@ struct SharedCacheData {
     /// The keys whose signatures are accepted, also for packages that an earlier run took from a shared
     /// cache.
     trusted_keys: Vec<VerifyingKey>,
-    location: Option<SharedLocation>,
+    backend: Option<SharedBackend>,
 }
 
 /// The settings of a shared cache.
@@ -91,10 +91,10 @@ pub struct SharedCacheSettings {
 }
 
 /// The bucket or directory of a shared cache, and what this run knows about it.
-struct SharedLocation {
+struct SharedBackend {
     settings: SharedCacheSettings,
     storage: OnceLock<Option<Arc<dyn SharedStorage>>>,
-    /// Set at the end of the run, when uploads must end.
+    /// True at the end of the run, when uploads must end.
     is_cancelled: Arc<AtomicBool>,
     /// True after a failure, when nothing more is read.
     is_unreadable: AtomicBool,
@@ -106,7 +106,7 @@ struct SharedLocation {
     search_duration: Mutex<Duration>,
     /// The results of all searches for packages, by the object with the signed digest of the package.
     packages: Mutex<HashMap<String, Option<SharedPackage>>>,
-    /// Started for the first upload.
+    /// The queue of uploads, from the first one on.
     upload_queue: Mutex<Option<UploadQueue>>,
 }
 
@@ -136,7 +136,7 @@ pub type WritePart<'w> = &'w mut dyn FnMut(CopiedPart<'_>) -> Result<()>;
 
 impl fmt::Debug for SharedCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let url = self.0.location.as_ref().map(|location| location.settings.url.as_str());
+        let url = self.0.backend.as_ref().map(|backend| backend.settings.url.as_str());
         f.debug_tuple("SharedCache").field(&url).finish()
     }
 }
@@ -144,7 +144,7 @@ impl fmt::Debug for SharedCache {
 impl SharedCache {
     /// Returns a shared cache without a bucket or directory, which only checks signatures with these keys.
     pub fn for_keys(trusted_keys: Vec<VerifyingKey>) -> Self {
-        SharedCache(Arc::new(SharedCacheData { trusted_keys, location: None }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, backend: None }))
     }
 
     /// Returns a shared cache. Makes no request. Signatures of `trusted_keys` are accepted, and those of the
@@ -152,7 +152,7 @@ impl SharedCache {
     pub fn new(mut trusted_keys: Vec<VerifyingKey>, settings: SharedCacheSettings) -> Self {
         let own_key = settings.signing_key.as_ref().and_then(|key| key.verifying_key().ok());
         trusted_keys.extend(own_key);
-        let location = SharedLocation {
+        let backend = SharedBackend {
             settings,
             storage: OnceLock::new(),
             is_cancelled: Arc::default(),
@@ -164,14 +164,14 @@ impl SharedCache {
             packages: Mutex::default(),
             upload_queue: Mutex::default(),
         };
-        SharedCache(Arc::new(SharedCacheData { trusted_keys, location: Some(location) }))
+        SharedCache(Arc::new(SharedCacheData { trusted_keys, backend: Some(backend) }))
     }
 
     /// Returns the same cache if it needs no network, and otherwise only its keys.
     #[must_use]
     pub fn without_network(&self) -> Self {
-        match &self.0.location {
-            Some(location) if location.settings.needs_network => {
+        match &self.0.backend {
+            Some(backend) if backend.settings.needs_network => {
                 SharedCache::for_keys(self.0.trusted_keys.clone())
             }
             _ => self.clone(),
@@ -192,31 +192,31 @@ impl SharedCache {
     /// algorithm of `expected`. Returns `None` if the cache lacks the file or cannot be used, maybe after
     /// some parts were written. An error is one of `write`.
     pub fn copy_download(&self, expected: &Digest, write: WritePart<'_>) -> Result<Option<Digest>> {
-        let Some(location) = &self.0.location else { return Ok(None) };
-        location.copy(&download_object(expected), expected, None, write)
+        let Some(backend) = &self.0.backend else { return Ok(None) };
+        backend.copy(&download_object(expected), expected, None, write)
     }
 
     /// Searches for a compiled package. Returns `None` if the cache lacks it or cannot be used, or if no
     /// trusted key has signed it.
     pub fn find_package(&self, id: &PackageId<'_>) -> Option<SharedPackage> {
-        let location = self.0.location.as_ref()?;
+        let backend = self.0.backend.as_ref()?;
         if self.0.trusted_keys.is_empty() {
             return None;
         }
-        let object = id.record_object();
-        if let Some(package) = location.packages.lock().get(&object) {
+        let object = id.signed_digest_object();
+        if let Some(package) = backend.packages.lock().get(&object) {
             return package.clone();
         }
-        let package = location.search_package(id, &self.0.trusted_keys);
-        location.packages.lock().insert(object, package.clone());
+        let package = backend.search_package(id, &self.0.trusted_keys);
+        backend.packages.lock().insert(object, package.clone());
         package
     }
 
     /// Copies the archive of a package to `write`. Returns its verified SHA-256, or `None` if the cache lacks
     /// it or cannot be used. An error is one of `write`.
     pub fn copy_package(&self, package: &SharedPackage, write: WritePart<'_>) -> Result<Option<Digest>> {
-        let Some(location) = &self.0.location else { return Ok(None) };
-        location.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
+        let Some(backend) = &self.0.backend else { return Ok(None) };
+        backend.copy(&package.object, &package.digest, Some(package.signed_digest.size()), write)
     }
 
     /// Uploads a download in the background, while the run goes on. The file must stay until
@@ -229,41 +229,40 @@ impl SharedCache {
 
     /// Returns true if compiled packages are uploaded.
     pub fn uploads_packages(&self) -> bool {
-        let signing_key =
-            self.0.location.as_ref().and_then(|location| location.settings.signing_key.as_ref());
+        let signing_key = self.0.backend.as_ref().and_then(|backend| backend.settings.signing_key.as_ref());
         self.may_upload() && signing_key.is_some()
     }
 
     /// Signs a compiled package and uploads it in the background, while the run goes on. The archive must
     /// stay until [`Self::finish`]. Does nothing without a signing key.
     pub fn upload_package(&self, id: &PackageId<'_>, archive: &Path, digest: &Digest) {
-        let Some(location) = self.0.location.as_ref().filter(|_| self.uploads_packages()) else { return };
-        let Some(signing_key) = &location.settings.signing_key else { return };
+        let Some(backend) = self.0.backend.as_ref().filter(|_| self.uploads_packages()) else { return };
+        let Some(signing_key) = &backend.settings.signing_key else { return };
         let upload = || -> io::Result<Upload> {
             let size = fs::metadata(archive)?.len();
             let signed_digest =
                 SignedDigest::sign(id, digest, size, signing_key).map_err(io::Error::other)?;
-            let record = serde_json::to_vec(&signed_digest)?;
+            let json = serde_json::to_vec(&signed_digest)?;
             let object = id.archive_object(signed_digest.sha256());
             Ok(vec![
                 (object, Content::File(archive.to_owned())),
-                (id.record_object(), Content::Bytes(record)),
+                (id.signed_digest_object(), Content::Bytes(json)),
             ])
         };
         match upload() {
             Ok(upload) => self.upload(upload),
-            Err(error) => location.end_uploads(error),
+            Err(error) => backend.end_uploads(error),
         }
     }
 
     /// Waits for the uploads up to [`END_TIMEOUT`], and ends them. Call it at the end of the run.
     pub fn finish(&self) {
-        let Some(location) = &self.0.location else { return };
-        let Some(upload_queue) = location.upload_queue.lock().take() else { return };
-        let settings = &location.settings;
+        let Some(backend) = &self.0.backend else { return };
+        let Some(upload_queue) = backend.upload_queue.lock().take() else { return };
+        let settings = &backend.settings;
         let stage = (upload_queue.unfinished_count() > 0)
             .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
-        let cancel = || location.is_cancelled.store(true, Ordering::SeqCst);
+        let cancel = || backend.is_cancelled.store(true, Ordering::SeqCst);
         let unfinished_count = upload_queue.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
         if let Some(stage) = stage {
             match unfinished_count {
@@ -282,24 +281,24 @@ impl SharedCache {
     }
 
     fn may_upload(&self) -> bool {
-        self.0.location.as_ref().is_some_and(|location| {
-            location.settings.may_upload && !location.is_unwritable.load(Ordering::SeqCst)
+        self.0.backend.as_ref().is_some_and(|backend| {
+            backend.settings.may_upload && !backend.is_unwritable.load(Ordering::SeqCst)
         })
     }
 
     fn upload(&self, upload: Upload) {
-        let Some(location) = &self.0.location else { return };
-        let mut upload_queue = location.upload_queue.lock();
+        let Some(backend) = &self.0.backend else { return };
+        let mut upload_queue = backend.upload_queue.lock();
         if upload_queue.is_none() {
             let shared_cache = self.clone();
             let result = UploadQueue::start(move |upload| {
-                if let Some(location) = &shared_cache.0.location {
-                    location.perform(upload);
+                if let Some(backend) = &shared_cache.0.backend {
+                    backend.perform(upload);
                 }
             });
             match result {
                 Ok(new_queue) => *upload_queue = Some(new_queue),
-                Err(error) => return location.end_uploads(error),
+                Err(error) => return backend.end_uploads(error),
             }
         }
         if let Some(upload_queue) = &*upload_queue {
@@ -308,7 +307,7 @@ impl SharedCache {
     }
 }
 
-impl SharedLocation {
+impl SharedBackend {
     /// Opens the storage on first use. Returns `None` if it cannot be opened.
     fn open_storage(&self) -> Option<&dyn SharedStorage> {
         let open = || {
@@ -347,7 +346,7 @@ impl SharedLocation {
             let text = format!("its answers have taken {} in this run", duration(search_duration));
             self.end_all(io::Error::other(text));
         }
-        package?.map_err(|reason| self.warn_of_entry(&id.record_object(), &reason)).ok()
+        package?.map_err(|reason| self.warn_of_entry(&id.signed_digest_object(), &reason)).ok()
     }
 
     /// Copies an object and verifies its digest, and its size if that is known. An error is one of `write`.
@@ -477,23 +476,26 @@ fn read_signed_digest(
     id: &PackageId<'_>,
     trusted_keys: &[VerifyingKey],
 ) -> io::Result<Option<Result<SharedPackage, String>>> {
-    let Some(part) = storage.read(&id.record_object(), 0, MAX_RECORD_BYTES)? else { return Ok(None) };
-    let record = match part.total > MAX_RECORD_BYTES {
+    let Some(part) = storage.read(&id.signed_digest_object(), 0, MAX_SIGNED_DIGEST_BYTES)? else {
+        return Ok(None);
+    };
+    let signed_digest = match part.total > MAX_SIGNED_DIGEST_BYTES {
         true => None,
         false => serde_json::from_slice::<SignedDigest>(&part.bytes).ok(),
     };
-    let package = record.ok_or_else(|| "it is not a signed digest".to_owned()).and_then(|signed_digest| {
-        let digest = signed_digest.verify(id, trusted_keys)?;
-        let object = id.archive_object(signed_digest.sha256());
-        Ok(SharedPackage { signed_digest, digest, object })
-    });
+    let package =
+        signed_digest.ok_or_else(|| "it is not a signed digest".to_owned()).and_then(|signed_digest| {
+            let digest = signed_digest.verify(id, trusted_keys)?;
+            let object = id.archive_object(signed_digest.sha256());
+            Ok(SharedPackage { signed_digest, digest, object })
+        });
     Ok(Some(package))
 }
 
 /// Returns the object of a download.
 fn download_object(digest: &Digest) -> String {
     let algorithm = digest.strongest();
-    format!("{DOWNLOADS}/{}-{}", algorithm.name(), digest.hex(algorithm).unwrap_or_default())
+    format!("{DOWNLOADS_DIRECTORY}/{}-{}", algorithm.name(), digest.hex(algorithm).unwrap_or_default())
 }
 
 /// Returns the digest in the name of a download, without its folder.

@@ -265,14 +265,14 @@ fn signed_package_is_of_no_use_under_another_name() {
     Machine::new(&memory, Some(&key), &[]).put_package(&VM_PACKAGE, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
     let sha256 = sha256.hex(Algorithm::Sha256).unwrap();
-    let object = |id: &PackageId<'_>| memory.objects.lock().get(&id.record_object()).cloned();
-    let record = object(&VM_PACKAGE).unwrap();
+    let object = |id: &PackageId<'_>| memory.objects.lock().get(&id.signed_digest_object()).cloned();
+    let signed_digest = object(&VM_PACKAGE).unwrap();
     for other in [
         PackageId { key: "fedcba9876543210", ..VM_PACKAGE },
         PackageId { kind: PackageKind::Cpi, ..VM_PACKAGE },
     ] {
         let mut objects = memory.objects.lock();
-        objects.insert(other.record_object(), record.clone());
+        objects.insert(other.signed_digest_object(), signed_digest.clone());
         objects.insert(other.archive_object(sha256), b"package".to_vec());
         drop(objects);
         let machine = Machine::reader(&memory, &[&key]);
@@ -288,25 +288,31 @@ fn changed_package_is_not_used() {
     Machine::new(&memory, Some(&key), &[]).put_package(&VM_PACKAGE, b"package");
     let sha256 = Digest::compute(b"package", &[Algorithm::Sha256]);
     let archive = VM_PACKAGE.archive_object(sha256.hex(Algorithm::Sha256).unwrap());
-    let original = memory.objects.lock().get(&VM_PACKAGE.record_object()).cloned().unwrap();
-    let record = String::from_utf8(original.clone()).unwrap();
+    let original = memory.objects.lock().get(&VM_PACKAGE.signed_digest_object()).cloned().unwrap();
+    let signed_digest = String::from_utf8(original.clone()).unwrap();
     let evil = Digest::compute(b"evil!!!", &[Algorithm::Sha256]);
     let evil = evil.hex(Algorithm::Sha256).unwrap();
     for (name, content) in [
         (archive.clone(), "evil!!!".to_owned()),
         (archive.clone(), "a much longer file".to_owned()),
-        (VM_PACKAGE.record_object(), record.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil)),
-        (VM_PACKAGE.record_object(), record.replace("\"size\":7", "\"size\":8")),
-        (VM_PACKAGE.record_object(), "{}".to_owned()),
-        (VM_PACKAGE.record_object(), "x".repeat(usize::try_from(MAX_RECORD_BYTES).unwrap() + 1)),
         (
-            VM_PACKAGE.record_object(),
-            record.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd"),
+            VM_PACKAGE.signed_digest_object(),
+            signed_digest.replace(sha256.hex(Algorithm::Sha256).unwrap(), evil),
+        ),
+        (VM_PACKAGE.signed_digest_object(), signed_digest.replace("\"size\":7", "\"size\":8")),
+        (VM_PACKAGE.signed_digest_object(), "{}".to_owned()),
+        (
+            VM_PACKAGE.signed_digest_object(),
+            "x".repeat(usize::try_from(MAX_SIGNED_DIGEST_BYTES).unwrap() + 1),
+        ),
+        (
+            VM_PACKAGE.signed_digest_object(),
+            signed_digest.replace(sha256.hex(Algorithm::Sha256).unwrap(), "../../etc/passwd"),
         ),
     ] {
         let mut objects = memory.objects.lock();
         objects.insert(archive.clone(), b"package".to_vec());
-        objects.insert(VM_PACKAGE.record_object(), original.clone());
+        objects.insert(VM_PACKAGE.signed_digest_object(), original.clone());
         objects.insert(VM_PACKAGE.archive_object(evil), b"evil!!!".to_vec());
         objects.insert(name.clone(), content.clone().into_bytes());
         drop(objects);

@@ -51,7 +51,7 @@ impl PackageKind {
 
 impl PackageId<'_> {
     /// Returns the name of the object with the signed digest.
-    pub(super) fn record_object(&self) -> String {
+    pub(super) fn signed_digest_object(&self) -> String {
         format!("{}/{}.json", self.kind.folder(), self.key)
     }
 

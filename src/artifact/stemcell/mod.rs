@@ -21,8 +21,8 @@ use base::events::{Stage, Unit};
 use base::files::input;
 use base::{Error, Result};
 
-pub(super) const MANIFEST: &str = "stemcell.MF";
-pub(super) const IMAGE: &str = "image";
+pub(super) const MANIFEST_FILE: &str = "stemcell.MF";
+pub(super) const IMAGE_FILE: &str = "image";
 /// The file that shows that an archive is a release.
 const RELEASE_MANIFEST: &str = "release.MF";
 /// The hint for an archive that is no stemcell.
@@ -30,7 +30,7 @@ const STEMCELL_HINT: &str = "name a stemcell tarball, which has stemcell.MF and 
 
 /// Returns true if an archive has a `stemcell.MF` at its top.
 pub(super) fn is_stemcell(archive: fs::File) -> Result<bool, ArchiveError> {
-    archive::read_member(archive, Path::new(MANIFEST), MAX_DOCUMENT_BYTES).map(|member| member.is_some())
+    archive::read_member(archive, Path::new(MANIFEST_FILE), MAX_DOCUMENT_BYTES).map(|member| member.is_some())
 }
 
 /// A verified and unpacked stemcell.
@@ -88,7 +88,7 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
     let source_name = source.describe("stemcell");
     let file =
         fs::File::open(&source.path).map_err(|error| input::read_error("stemcell", &source.path, error))?;
-    let text = archive::read_member(file, Path::new(MANIFEST), MAX_DOCUMENT_BYTES)
+    let text = archive::read_member(file, Path::new(MANIFEST_FILE), MAX_DOCUMENT_BYTES)
         .map_err(|error: ArchiveError| error.into_error(&source_name))?
         .ok_or_else(|| {
             let archive = fs::File::open(&source.path).ok();
@@ -98,7 +98,7 @@ fn read_tarball_manifest(source: &Source) -> Result<StemcellManifest> {
             });
             no_manifest_error(&source_name, is_release)
         })?;
-    documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
+    documents::decode(&text, &format!("{MANIFEST_FILE} of {source_name}"))
 }
 
 /// The content of a `stemcell.MF`, with defaults filled in.
@@ -115,10 +115,10 @@ pub(super) struct StemcellDescription {
 pub(super) fn read_description(source: &Source) -> Result<StemcellDescription> {
     let source_name = source.describe("stemcell");
     let manifest = match source.is_directory {
-        true => read_manifest(&source.path.join(MANIFEST), &source_name)?,
+        true => read_manifest(&source.path.join(MANIFEST_FILE), &source_name)?,
         false => read_tarball_manifest(source)?,
     };
-    let file = format!("{MANIFEST} of {source_name}");
+    let file = format!("{MANIFEST_FILE} of {source_name}");
     Ok(StemcellDescription {
         api_version: parse_api_version(manifest.api_version.as_ref(), &file)?,
         cloud_properties: parse_cloud_properties(manifest.cloud_properties, &file)?,
@@ -131,7 +131,7 @@ pub(super) fn read_description(source: &Source) -> Result<StemcellDescription> {
 
 /// Returns the options for unpacking a tarball: only what is needed, with the digest of the image.
 fn unpack_options() -> UnpackOptions<'static> {
-    let is_needed = &|path: &Path| path == Path::new(MANIFEST) || path == Path::new(IMAGE);
+    let is_needed = &|path: &Path| path == Path::new(MANIFEST_FILE) || path == Path::new(IMAGE_FILE);
     UnpackOptions { selector: Some(is_needed), algorithms: &[Algorithm::Sha1], ..UnpackOptions::default() }
 }
 
@@ -146,7 +146,7 @@ pub fn open_stream(
     let source_name = format!("the stemcell '{url}'");
     let directory = scratch.join("stemcell");
     let mut content = archive::unpack_stream(stream, &source_name, &directory, expected, &unpack_options())?;
-    let image = content.file_digests.remove(Path::new(IMAGE));
+    let image = content.file_digests.remove(Path::new(IMAGE_FILE));
     load(&directory, &source_name, content.digest, image, None, stage).inspect_err(|_| discard(&directory))
 }
 
@@ -157,14 +157,14 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     let (digest, image, stamp) = if source.is_directory {
         source.refuse_digest("stemcell", expected)?;
         let digest = source_form::build(&source.path, &source_name, &directory)?;
-        (digest, Some(Digest::from_file(&directory.join(IMAGE), &[Algorithm::Sha1])?), None)
+        (digest, Some(Digest::from_file(&directory.join(IMAGE_FILE), &[Algorithm::Sha1])?), None)
     } else {
         let stamp = source.stamp();
         let options = unpack_options();
         let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
         let mut content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
-        (content.digest, content.file_digests.remove(Path::new(IMAGE)), stamp)
+        (content.digest, content.file_digests.remove(Path::new(IMAGE_FILE)), stamp)
     };
     load(&directory, &source_name, digest, image, stamp, stage).inspect_err(|_| discard(&directory))
 }
@@ -185,10 +185,10 @@ fn load(
     stamp: Option<Stamp>,
     stage: &Stage,
 ) -> Result<Stemcell> {
-    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
+    let manifest = read_manifest(&directory.join(MANIFEST_FILE), source_name)?;
     let image_digest = image_digest.ok_or_else(|| no_image_error(source_name))?;
-    let image = directory.join(IMAGE);
-    let file = format!("{MANIFEST} of {source_name}");
+    let image = directory.join(IMAGE_FILE);
+    let file = format!("{MANIFEST_FILE} of {source_name}");
     let mut declared_digest = match manifest.sha1.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => Some(Digest::parse(text, &format!("the image in {file}"))?),
         None => None,
@@ -206,7 +206,7 @@ fn load(
                 return Err(mismatch.with_hint("download or copy the stemcell again"));
             }
             stage.reporter().note(format!(
-                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST} is that \
+                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST_FILE} is that \
                  of the full image, which the CPI finds by the cloud_properties"
             ));
             declared_digest = None;
@@ -252,19 +252,19 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
     }
     if text.len() as u64 > MAX_DOCUMENT_BYTES {
         return Err(Error::invalid(format!(
-            "{MANIFEST} of {source_name} is larger than {MAX_DOCUMENT_BYTES} bytes"
+            "{MANIFEST_FILE} of {source_name} is larger than {MAX_DOCUMENT_BYTES} bytes"
         )));
     }
-    documents::decode(&text, &format!("{MANIFEST} of {source_name}"))
+    documents::decode(&text, &format!("{MANIFEST_FILE} of {source_name}"))
 }
 
 fn no_manifest_error(source_name: &str, is_release: bool) -> Error {
-    let problem = if is_release { "is a release".to_owned() } else { format!("has no {MANIFEST}") };
+    let problem = if is_release { "is a release".to_owned() } else { format!("has no {MANIFEST_FILE}") };
     Error::invalid(format!("{source_name} {problem}")).with_hint(STEMCELL_HINT)
 }
 
 pub(super) fn no_image_error(source_name: &str) -> Error {
-    Error::invalid(format!("{source_name} has no {IMAGE}")).with_hint(STEMCELL_HINT)
+    Error::invalid(format!("{source_name} has no {IMAGE_FILE}")).with_hint(STEMCELL_HINT)
 }
 
 fn parse_api_version(value: Option<&serde_yaml::Value>, file: &str) -> Result<u32> {

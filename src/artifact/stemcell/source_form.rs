@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{IMAGE, MANIFEST, read_manifest};
+use super::{IMAGE_FILE, MANIFEST_FILE, read_manifest};
 use crate::ArtifactIdentity;
 use crate::archive::{self, Input};
 use crate::digest::Digest;
@@ -13,30 +13,30 @@ use base::{Error, Result};
 
 /// Returns the name and version, and the digest of the manifest and the image.
 pub(crate) fn identify(directory: &Path, source_name: &str) -> Result<ArtifactIdentity> {
-    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
+    let manifest = read_manifest(&directory.join(MANIFEST_FILE), source_name)?;
     let digest = hash_content(directory, source_name)?;
     Ok(ArtifactIdentity { name: manifest.name, version: manifest.version, digest, stamp: None })
 }
 
 /// Creates the directory `target` with `stemcell.MF` and `image`. Returns the digest of the content.
 pub(crate) fn build(directory: &Path, source_name: &str, target: &Path) -> Result<Digest> {
-    let manifest = read_manifest(&directory.join(MANIFEST), source_name)?;
-    let image = directory.join(IMAGE);
+    let manifest = read_manifest(&directory.join(MANIFEST_FILE), source_name)?;
+    let image = directory.join(IMAGE_FILE);
     if image.is_dir() && manifest.sha1.is_some_and(|sha1| !sha1.trim().is_empty()) {
         return Err(Error::invalid(format!(
-            "{MANIFEST} of {source_name} has a sha1 for the image, but image/ is a directory"
+            "{MANIFEST_FILE} of {source_name} has a sha1 for the image, but image/ is a directory"
         ))
-        .with_hint(format!("remove `sha1` from '{}'", directory.join(MANIFEST).display())));
+        .with_hint(format!("remove `sha1` from '{}'", directory.join(MANIFEST_FILE).display())));
     }
     let digest = hash_content(directory, source_name)?;
     let create_error = |error| Error::io(format!("creating '{}'", target.display()), error);
     fs::create_dir(target).map_err(create_error)?;
-    let result = fs::copy(directory.join(MANIFEST), target.join(MANIFEST)).map_err(create_error);
+    let result = fs::copy(directory.join(MANIFEST_FILE), target.join(MANIFEST_FILE)).map_err(create_error);
     let result = result.and_then(|_| {
         if image.is_dir() {
-            archive::pack_directory(&image, &target.join(IMAGE)).map(drop)
+            archive::pack_directory(&image, &target.join(IMAGE_FILE)).map(drop)
         } else {
-            fs::copy(&image, target.join(IMAGE)).map(drop).map_err(create_error)
+            fs::copy(&image, target.join(IMAGE_FILE)).map(drop).map_err(create_error)
         }
     });
     if let Err(error) = result {
@@ -47,18 +47,18 @@ pub(crate) fn build(directory: &Path, source_name: &str, target: &Path) -> Resul
 }
 
 fn hash_content(directory: &Path, source_name: &str) -> Result<Digest> {
-    let image = directory.join(IMAGE);
+    let image = directory.join(IMAGE_FILE);
     let mut files = FileSet::new();
     let file = |path| Input::File { path, is_executable: Some(false) };
-    files.insert(MANIFEST.into(), file(directory.join(MANIFEST)));
+    files.insert(MANIFEST_FILE.into(), file(directory.join(MANIFEST_FILE)));
     if image.is_dir() {
         for (name, input) in archive::list_tree(&image)? {
-            files.insert(Path::new(IMAGE).join(name), input);
+            files.insert(Path::new(IMAGE_FILE).join(name), input);
         }
     } else if image.is_file() {
-        files.insert(IMAGE.into(), file(image));
+        files.insert(IMAGE_FILE.into(), file(image));
     } else {
-        return Err(Error::invalid(format!("{source_name} has no {IMAGE}"))
+        return Err(Error::invalid(format!("{source_name} has no {IMAGE_FILE}"))
             .with_hint("add the image beside stemcell.MF, as a file or as a directory to be packed"));
     }
     Digest::parse(&format!("sha256:{}", compute_fingerprint(&files, &[])?), source_name)

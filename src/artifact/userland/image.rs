@@ -23,10 +23,10 @@ use base::files::{open_inside, remove_tree};
 use base::text::json_problem;
 use base::{Error, Result};
 
-pub(super) const INDEX: &str = "index.json";
-pub(super) const MANIFEST: &str = "manifest.json";
-const WHITEOUT: &str = ".wh.";
-const OPAQUE: &str = ".wh..wh..opq";
+pub(super) const INDEX_FILE: &str = "index.json";
+pub(super) const MANIFEST_FILE: &str = "manifest.json";
+const WHITEOUT_PREFIX: &str = ".wh.";
+const OPAQUE_MARKER: &str = ".wh..wh..opq";
 
 /// A layer of an image.
 pub(super) struct Layer {
@@ -50,10 +50,10 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
         let read_error = |error| Error::io(format!("reading '{}' of {image_name}", path.display()), error);
         open_inside(image, path).map(|file| Layer { file, digest }).map_err(read_error)
     };
-    let layers = if has_file(INDEX) && has_file("oci-layout") {
+    let layers = if has_file(INDEX_FILE) && has_file("oci-layout") {
         let index = ImageDocument::decode(
-            &read(image, Path::new(INDEX), image_name)?,
-            &describe_file(INDEX, image_name),
+            &read(image, Path::new(INDEX_FILE), image_name)?,
+            &describe_file(INDEX_FILE, image_name),
         )?;
         let digests = oci::resolve_layers(index, image_name, &mut |digest| {
             let path = blob_path(digest);
@@ -67,10 +67,10 @@ pub(super) fn open_layers(image: &Path, image_name: &str) -> Result<Option<Vec<L
             ImageDocument::decode(&json, &describe_file(&path.display().to_string(), image_name))
         })?;
         digests.into_iter().map(|digest| open(&blob_path(&digest), Some(digest))).collect::<Result<_>>()?
-    } else if has_file(MANIFEST) {
-        let json = read(image, Path::new(MANIFEST), image_name)?;
+    } else if has_file(MANIFEST_FILE) {
+        let json = read(image, Path::new(MANIFEST_FILE), image_name)?;
         let images: Vec<SavedImage> = serde_json::from_slice(&json).map_err(|error| {
-            let file = describe_file(MANIFEST, image_name);
+            let file = describe_file(MANIFEST_FILE, image_name);
             Error::invalid(format!("{file} is not valid: {}", json_problem(&error)))
         })?;
         let [saved_image] = images.as_slice() else {
@@ -133,13 +133,13 @@ pub(super) fn unpack(layers: Vec<Layer>, work: &Path, root: &Path, image_name: &
 /// Moves the entries of a layer into the tree of those below it. No link is followed.
 fn merge(layer: &Path, root: &Path) -> io::Result<()> {
     let entries: Vec<fs::DirEntry> = fs::read_dir(layer)?.collect::<io::Result<_>>()?;
-    if entries.iter().any(|entry| entry.file_name() == OPAQUE) {
+    if entries.iter().any(|entry| entry.file_name() == OPAQUE_MARKER) {
         for entry in fs::read_dir(root)? {
             remove_tree(&entry?.path())?;
         }
     }
     for entry in &entries {
-        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_prefix(WHITEOUT)) {
+        if let Some(name) = entry.file_name().to_str().and_then(|name| name.strip_prefix(WHITEOUT_PREFIX)) {
             // `.wh...` would delete the parent.
             if !["", ".", "..", ".wh..opq"].contains(&name) {
                 remove_tree(&root.join(name))?;
@@ -148,7 +148,7 @@ fn merge(layer: &Path, root: &Path) -> io::Result<()> {
     }
     for entry in entries {
         let (name, target) = (entry.file_name(), root.join(entry.file_name()));
-        if name.as_encoded_bytes().starts_with(WHITEOUT.as_bytes()) {
+        if name.as_encoded_bytes().starts_with(WHITEOUT_PREFIX.as_bytes()) {
             continue;
         }
         let is_directory = target.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());

@@ -35,13 +35,13 @@ use base::files::{JsonLayout, UnlockOnDrop, open_inside, read_json, remove_tree,
 use base::{Error, Result};
 
 /// The directory of userlands in the cache.
-const USERLANDS: &str = "userlands";
+const USERLANDS_DIRECTORY: &str = "userlands";
 /// The directories of which a root file system has at least one.
 const ROOT_DIRECTORIES: [&str; 2] = ["bin", "usr/bin"];
 /// The image of a disk at the top of an archive.
 const DISK_FILE: &str = "root.img";
 /// Files at the top of an archive that show that it holds a root file system: a disk, or an OCI image.
-const IMAGE_FILES: [&str; 3] = [DISK_FILE, image::INDEX, image::MANIFEST];
+const IMAGE_FILES: [&str; 3] = [DISK_FILE, image::INDEX_FILE, image::MANIFEST_FILE];
 /// The number of names at the top of an archive that are remembered.
 const MAX_TOP_NAMES: usize = 100;
 /// The pause between attempts to take the lock of a userland that another run unpacks.
@@ -99,7 +99,7 @@ pub fn open(
     }
     let digest = digest.hex(Algorithm::Sha256).unwrap_or_default().to_owned();
     let key = digest.get(..KEY_DIGITS).unwrap_or(&digest);
-    let directory = cache.create_directory(USERLANDS)?;
+    let directory = cache.create_directory(USERLANDS_DIRECTORY)?;
     let (root, record_path) = (directory.join(key), directory.join(format!("{key}.json")));
     let _lock = lock(&directory.join(format!(".{key}.lock")), interrupt_check, stage)?;
     let record = match read_json::<UnpackedRecord>(&record_path).ok().flatten().filter(|_| root.is_dir()) {
@@ -202,7 +202,7 @@ fn scan(path: &Path, source_name: &str) -> Result<FileContent> {
     let mut has_directory = false;
     let file = File::open(path).map_err(read_error)?;
     let content = archive::find_entry(file, true, |path, entry, _| {
-        if path == Path::new(stemcell::MANIFEST) && entry.kind.is_file() {
+        if path == Path::new(stemcell::MANIFEST_FILE) && entry.kind.is_file() {
             return Ok(Some(FileContent::Stemcell));
         }
         if ROOT_DIRECTORIES.iter().any(|directory| path.starts_with(directory))

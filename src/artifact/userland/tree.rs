@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use walkdir::WalkDir;
 
-use crate::cache::{Cache, DIGESTS, key};
+use crate::cache::{Cache, DIGESTS_DIRECTORY, key};
 use crate::digest::{Algorithm, Digest};
 use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
@@ -29,7 +29,7 @@ pub(super) fn compute_digest(cache: &Cache, root: &Path) -> Result<String> {
         Ok(format!("{} {}.{}", metadata.size(), metadata.ctime(), metadata.ctime_nsec()))
     })?;
     let path = cache
-        .create_directory(DIGESTS)?
+        .create_directory(DIGESTS_DIRECTORY)?
         .join(format!("tree-{}.json", key(root.as_os_str().as_encoded_bytes())));
     if let Some(entry) = read_json::<TreeDigest>(&path).ok().flatten()
         && entry.stamp == stamp

@@ -10,7 +10,8 @@ use crate::timing::Timings;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedStep {
     /// The name of its kind, such as `create_vm`.
-    pub step: String,
+    #[serde(rename = "step")]
+    pub step_kind: String,
     /// A description for the operator.
     #[serde(rename = "what")]
     pub description: String,
@@ -98,7 +99,8 @@ pub enum Event {
         /// Number of steps in the plan.
         count: usize,
         /// The name of the step's kind, such as `create_vm`.
-        step: &'static str,
+        #[serde(rename = "step")]
+        step_kind: &'static str,
         /// A description for the operator.
         #[serde(rename = "what")]
         description: String,

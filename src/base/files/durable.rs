@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use super::directory::parent;
 
-/// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays.
+/// Replaces the content of `path` with `bytes`, and sets the mode 0600. The owner stays, if this process may
+/// set it.
 ///
 /// Writes and syncs a temporary file in the same directory, renames it to `path`, and syncs the directory.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -173,8 +174,8 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Creates a directory and its missing parents, each with mode 0700 regardless of the umask. Succeeds if the
-/// directory exists.
+/// Creates a directory and its missing parents, each with mode 0700 without the bits of the umask. Succeeds
+/// if the directory exists.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     result.map_err(|error| match error.kind() {

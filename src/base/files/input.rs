@@ -22,8 +22,9 @@ use crate::{Error, ErrorKind, Result};
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
 pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// The maximum number of names that are compared with a misspelt one.
-const MAX_NAMES: usize = 1000;
+/// The maximum number of names in a directory that are compared with a misspelt one, or searched for files
+/// to suggest.
+const MAX_LISTED_NAMES: usize = 1000;
 
 /// The signals of this process.
 static SIGNALS: OnceLock<RunSignals> = OnceLock::new();
@@ -70,20 +71,20 @@ pub fn read_stdin(limit: u64) -> io::Result<Vec<u8>> {
     read_to_limit(rustix::stdio::stdin(), &mut stdin.lock(), true, limit, Vec::new())
 }
 
-/// Tells whether a file can be what the operator meant.
+/// Two tests for the kind of file that the operator meant.
 #[derive(Clone, Copy)]
 pub struct FileKind {
-    /// Returns false for a file of another kind.
-    pub may_be: fn(&Path) -> bool,
+    /// Returns false for a file that is certainly of another kind.
+    pub can_match: fn(&Path) -> bool,
     /// Returns true for a file that has what only files of this kind have.
-    pub is_surely: fn(&Path) -> bool,
+    pub certainly_matches: fn(&Path) -> bool,
 }
 
 /// The kind of a manifest in messages.
 pub const MANIFEST: &str = "manifest";
 
 /// The kind of every file.
-pub const ANY_FILE: FileKind = FileKind { may_be: |_| true, is_surely: |_| true };
+pub const ANY_FILE: FileKind = FileKind { can_match: |_| true, certainly_matches: |_| true };
 
 /// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
 /// file with a similar name.
@@ -100,7 +101,8 @@ fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Er
 /// Returns the error for a file that the operator named and that does not exist, with a hint about the files
 /// that do.
 pub fn missing_error(kind: &str, path: &Path) -> Error {
-    missing_error_among(kind, path, FileKind { is_surely: |_| false, ..ANY_FILE })
+    // Without a test for the kind, the names of all files in the directory would be noise: none is shown.
+    missing_error_among(kind, path, FileKind { certainly_matches: |_| false, ..ANY_FILE })
 }
 
 /// Returns the error for a missing file like [`missing_error`]. Its hint names only files of this kind.
@@ -127,14 +129,14 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
         return error.with_note("its directory does not exist either");
     }
     let directory_name = directory.display().to_string();
-    let names = list_names_of_kind(path, file_kind.is_surely);
+    let names = list_names_of_kind(path, file_kind.certainly_matches);
     let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
     if let (Some(found_path), true) = (found_path, kind == MANIFEST) {
         return error
             .with_hint(format!("name the manifest in the directory below: '{}'", found_path.display()));
     }
     match names.as_slice() {
-        [] if kind == MANIFEST && list_names_of_kind(path, file_kind.may_be).is_empty() => error
+        [] if kind == MANIFEST && list_names_of_kind(path, file_kind.can_match).is_empty() => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
         [] if path.is_relative() => {
@@ -151,7 +153,7 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
 /// Returns the error for a directory in place of a file. Its hint names the files of this kind in it.
 pub fn directory_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
     let error = Error::invalid(format!("{kind} '{}' is a directory", path.display()));
-    let names = list_names_of_kind(&path.join("any.yml"), file_kind.is_surely);
+    let names = list_names_of_kind(&path.join("any.yml"), file_kind.certainly_matches);
     let paths: Vec<String> = names.iter().map(|name| format!("'{}'", path.join(name).display())).collect();
     error.with_hint(match paths.as_slice() {
         [] => format!("name a file in it: `ls {}`", shell_word(&path.to_string_lossy())),
@@ -160,15 +162,15 @@ pub fn directory_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
     })
 }
 
-/// Returns the extension by which files count as of the same kind. YAML files count for each other.
-fn kind_of_name(path: &Path) -> Option<String> {
+/// Returns the extension by which files count as of the same kind. It is `yml` for all YAML files.
+fn normalized_extension(path: &Path) -> Option<String> {
     match path.extension().and_then(OsStr::to_str) {
         Some("yaml") => Some("yml".to_owned()),
         other => other.map(str::to_owned),
     }
 }
 
-/// Returns true for a file that is not to be suggested in place of `path`, because its name is hidden.
+/// Returns true for a hidden file. It is never suggested in place of `path`, unless that is hidden too.
 fn is_hidden_beside(name: &OsStr, path: &Path) -> bool {
     let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
     is_hidden(name) && !path.file_name().is_some_and(is_hidden)
@@ -179,10 +181,11 @@ fn is_hidden_beside(name: &OsStr, path: &Path) -> bool {
 fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<String> {
     const MAX_SHOWN_FILES: usize = 5;
     // Most files that an operator names are YAML.
-    let shown_kind = kind_of_name(path).unwrap_or_else(|| "yml".to_owned());
-    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
+    let shown_extension = normalized_extension(path).unwrap_or_else(|| "yml".to_owned());
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_LISTED_NAMES);
     let paths = entries.filter(|entry| !is_hidden_beside(&entry.file_name(), path)).map(|entry| entry.path());
-    let paths = paths.filter(|path| kind_of_name(path).as_ref() == Some(&shown_kind) && is_right_kind(path));
+    let has_extension = |path: &PathBuf| normalized_extension(path).as_ref() == Some(&shown_extension);
+    let paths = paths.filter(|path| has_extension(path) && is_right_kind(path));
     let mut names: Vec<String> =
         paths.filter_map(|path| path.file_name()?.to_str().map(str::to_owned)).collect();
     names.sort();
@@ -195,16 +198,20 @@ fn list_names_of_kind(path: &Path, is_right_kind: fn(&Path) -> bool) -> Vec<Stri
 /// Returns the only file in the directories one level below `directory` that has the extension of `path` and
 /// is of this kind.
 fn find_below(directory: &Path, path: &Path, file_kind: FileKind) -> Option<PathBuf> {
-    let shown_kind = kind_of_name(path)?;
-    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_NAMES);
+    let shown_extension = normalized_extension(path)?;
+    let entries =
+        |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_LISTED_NAMES);
     let mut files = entries(directory)
         .filter(|entry| !is_hidden_beside(&entry.file_name(), path))
         .map(|entry| entry.path())
         .filter(|path| path.is_dir())
         .flat_map(|directory| entries(&directory))
         .map(|entry| entry.path())
-        .take(MAX_NAMES)
-        .filter(|path| kind_of_name(path).as_ref() == Some(&shown_kind) && (file_kind.is_surely)(path));
+        .take(MAX_LISTED_NAMES)
+        .filter(|path| {
+            normalized_extension(path).as_ref() == Some(&shown_extension)
+                && (file_kind.certainly_matches)(path)
+        });
     let file = files.next()?;
     let file = file.strip_prefix(".").map(Path::to_owned).unwrap_or(file);
     files.next().is_none().then_some(file)
@@ -225,11 +232,11 @@ pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
 
 /// Finds a file beside the missing one whose name is similar and that may be of this kind. Returns its path.
 fn find_similar_name(path: &Path, file_kind: FileKind) -> Option<String> {
-    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_NAMES);
+    let entries = fs::read_dir(parent(path)).into_iter().flatten().flatten().take(MAX_LISTED_NAMES);
     let names = entries.map(|entry| entry.file_name()).filter(|name| !is_hidden_beside(name, path));
     let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
     let file_name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    let is_right_name = |name: &&str| (file_kind.may_be)(&path.with_file_name(name));
+    let is_right_name = |name: &&str| (file_kind.can_match)(&path.with_file_name(name));
     let similar_names = names.iter().map(String::as_str).filter(|name| nearest(file_name, [*name]).is_some());
     let name = nearest(file_name, similar_names.filter(is_right_name))?;
     Some(path.with_file_name(name).to_string_lossy().into_owned())
@@ -277,8 +284,8 @@ fn too_large_message(limit: u64) -> String {
 
 /// Waits a short time for bytes or for the end of a pipe or terminal.
 fn wait_for_input(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
-    let pause = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&pause)) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    match poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], Some(&timeout)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
@@ -324,7 +331,7 @@ mod tests {
         for other_path in [path("creds.json"), path("monopile.yml"), path("manifest/x.yml"), "/".into()] {
             assert_eq!(similar_name(&other_path), None);
         }
-        let other_kind = FileKind { may_be: |_| false, ..ANY_FILE };
+        let other_kind = FileKind { can_match: |_| false, ..ANY_FILE };
         assert_eq!(find_similar_name(&path("manifst.yml"), other_kind), None);
     }
 

@@ -14,13 +14,13 @@ use super::input;
 use super::unlock_on_drop::UnlockOnDrop;
 
 /// The directory of claims in a scratch directory.
-const CLAIMS: &str = ".claims";
+const CLAIMS_DIRECTORY: &str = ".claims";
 /// The maximum size of a claim in bytes.
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the `lock_files`.
 pub fn record(scratch: &Path, lock_files: &[&Path]) -> io::Result<()> {
-    let directory = scratch.join(CLAIMS);
+    let directory = scratch.join(CLAIMS_DIRECTORY);
     create_private_directory(&directory)?;
     let mut text = Vec::new();
     for path in lock_files {
@@ -34,7 +34,7 @@ pub fn record(scratch: &Path, lock_files: &[&Path]) -> io::Result<()> {
 
 /// Returns true if a process that claimed `scratch` still runs, or if this is unknown.
 pub fn exists(scratch: &Path) -> bool {
-    let entries = match fs::read_dir(scratch.join(CLAIMS)) {
+    let entries = match fs::read_dir(scratch.join(CLAIMS_DIRECTORY)) {
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
         Ok(entries) => entries,
     };

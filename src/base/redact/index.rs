@@ -15,7 +15,7 @@ pub(super) const KEY_BYTES: usize = 4;
 const FILTER_BITS_LOG2: u32 = 16;
 
 /// A spelling of a secret, or an exempt text.
-pub(super) struct IndexedSpelling {
+pub(super) struct IndexedText {
     pub(super) bytes: Box<[u8]>,
     /// True if the spelling is secret only as a precaution; see [`super::Redactor::add_as_precaution`].
     pub(super) is_precaution: bool,
@@ -65,7 +65,7 @@ impl KeyFilter {
 
 /// A set of spellings.
 pub(super) struct Index {
-    buckets: HashMap<u32, Vec<IndexedSpelling>, RandomState>,
+    buckets: HashMap<u32, Vec<IndexedText>, RandomState>,
     /// The first bytes of all spellings.
     filter: KeyFilter,
     count: usize,
@@ -108,7 +108,7 @@ impl Index {
                 }
             }
             Err(offset) => {
-                bucket.insert(offset, IndexedSpelling { bytes: spelling.into(), is_precaution, margins });
+                bucket.insert(offset, IndexedText { bytes: spelling.into(), is_precaution, margins });
                 self.count += 1;
                 self.max_bytes = self.max_bytes.max(spelling.len());
                 self.filter.insert(key);
@@ -134,7 +134,7 @@ impl Index {
     }
 
     /// Calls `on_match` with each spelling in `text` and its position.
-    pub(super) fn visit_matches(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedSpelling)) {
+    pub(super) fn visit_matches(&self, text: &[u8], mut on_match: impl FnMut(usize, &IndexedText)) {
         for (position, key) in self.starts(text) {
             let (Some(bucket), Some(rest)) = (self.buckets.get(&key), text.get(position..)) else { continue };
             let mut entry = longest_prefix(bucket, rest);
@@ -150,24 +150,24 @@ impl Index {
     }
 
     /// Returns the longest spelling that is a prefix of `text`.
-    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&IndexedSpelling> {
+    pub(super) fn longest_prefix(&self, text: &[u8]) -> Option<&IndexedText> {
         longest_prefix(self.bucket(text)?, text)
     }
 
     /// Returns a spelling that begins with `start`.
-    pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedSpelling> {
+    pub(super) fn continuation(&self, start: &[u8]) -> Option<&IndexedText> {
         let bucket = self.bucket(start)?;
         let index = bucket.partition_point(|spelling| spelling.bytes.as_ref() < start);
         bucket.get(index).filter(|spelling| spelling.bytes.starts_with(start))
     }
 
-    fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedSpelling>> {
+    fn bucket(&self, text: &[u8]) -> Option<&Vec<IndexedText>> {
         let key = key(text)?;
         if self.filter.may_contain(key) { self.buckets.get(&key) } else { None }
     }
 }
 
-fn longest_prefix<'b>(bucket: &'b [IndexedSpelling], text: &[u8]) -> Option<&'b IndexedSpelling> {
+fn longest_prefix<'b>(bucket: &'b [IndexedText], text: &[u8]) -> Option<&'b IndexedText> {
     let mut text = text;
     loop {
         // A prefix of `text` sorts at or below it, and the longest prefix sorts highest.

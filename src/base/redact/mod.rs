@@ -99,14 +99,15 @@ impl Redactor {
     }
 
     /// Keeps values added with [`Self::add_as_precaution`] visible inside this path or address. A text
-    /// without a slash or dot is ignored.
+    /// without a slash or dot is ignored, and so is one that is too short or too long for [`Self::exempt`].
     pub fn exempt_from_precautions(&self, text: &str) {
         if text.contains(['/', '.']) && text.len() <= MAX_EXEMPT_BYTES {
             self.secrets.write().exempt_texts.insert(text.as_bytes(), true);
         }
     }
 
-    /// Keeps every secret visible inside this name or key. A text shorter than every secret is ignored.
+    /// Keeps every secret visible inside this name or key. A text that is too short to contain a secret, or
+    /// larger than [`MAX_EXEMPT_BYTES`], is ignored.
     pub fn exempt(&self, text: &str) {
         if text.len() <= MAX_EXEMPT_BYTES {
             self.secrets.write().exempt_texts.insert(text.as_bytes(), false);
@@ -115,7 +116,7 @@ impl Redactor {
 
     /// Keeps every secret visible inside this path. For a URL, it does the same as
     /// [`Self::exempt_from_precautions`], because a URL may have credentials. A path without a slash or dot
-    /// is ignored.
+    /// is ignored, and so is one that is too short or too long for [`Self::exempt`].
     pub fn exempt_path(&self, path: &Path) {
         let text = path.to_string_lossy();
         if text.contains("://") {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use memchr::memchr2;
 
-use super::index::{Index, IndexedSpelling, KEY_BYTES, KeyFilter};
+use super::index::{Index, IndexedText, KEY_BYTES, KeyFilter};
 use super::spellings;
 use super::view::{DecodedView, compact, compact_offsets, is_noise, is_quoted, next_escape};
 
@@ -24,8 +24,8 @@ const MIN_BASE64_FRAGMENT_CHARS: usize = 8;
 const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
 /// The maximum length in bytes of what remains of an escape that was cut off.
 const MAX_RESIDUE_BYTES: usize = 16;
-/// The maximum number of brackets, commas and dots between a secret and an ellipsis.
-const MAX_BYTES_BETWEEN: usize = 3;
+/// The maximum number of bytes (brackets, commas and dots) between a secret and an ellipsis.
+const MAX_BYTES_BEFORE_ELLIPSIS: usize = 3;
 /// The binary logarithm of the number of bits in the filter of fragments.
 const FRAGMENT_FILTER_BITS_LOG2: u32 = 20;
 /// The number of bytes that are searched at each edge of a text.
@@ -104,7 +104,9 @@ impl Spellings {
                 self.fragments.insert_all(&compact_bytes);
                 compact_bytes.reverse();
                 self.reversed.insert(&compact_bytes, is_precaution);
-                // A backslash before an escaped secret hides where it begins.
+                // A text is searched both as it is and unescaped. If a backslash precedes an escaped secret,
+                // unescaping takes it for the start of the first escape, so only the escaped spelling is
+                // found.
                 self.exact.insert(spellings::json(part).as_bytes(), is_precaution);
             } else {
                 spellings::spellings(part)
@@ -166,7 +168,7 @@ impl Spellings {
 
     /// Finds secrets as they are. They are valid UTF-8, so matches are at character boundaries.
     fn search_exact(&self, view: &DecodedView<'_>, matches: &mut Vec<Match>) {
-        self.exact.visit_matches(&view.bytes, |start, IndexedSpelling { bytes, is_precaution, .. }| {
+        self.exact.visit_matches(&view.bytes, |start, IndexedText { bytes, is_precaution, .. }| {
             let range = start..start + bytes.len();
             if bytes.len() >= MIN_INSIDE_BYTES
                 || !bytes.iter().all(u8::is_ascii_alphabetic)
@@ -182,7 +184,7 @@ impl Spellings {
         let mut ranges = Vec::new();
         self.compact.visit_matches(
             &compact(&plain_view.bytes),
-            |start, IndexedSpelling { bytes, is_precaution, margins }| {
+            |start, IndexedText { bytes, is_precaution, margins }| {
                 ranges.push((start, start + bytes.len() - 1, *is_precaution, *margins));
             },
         );
@@ -208,7 +210,8 @@ impl Spellings {
         // The ellipsis may be in brackets. The text before it may end with a comma or a dot, and so may the
         // secret.
         let bytes_before = text.get(..end).unwrap_or_default().iter().rev();
-        let gap = bytes_before.take(MAX_BYTES_BETWEEN).take_while(|byte| b"[(<,.".contains(byte)).count();
+        let gap =
+            bytes_before.take(MAX_BYTES_BEFORE_ELLIPSIS).take_while(|byte| b"[(<,.".contains(byte)).count();
         for end in (end - gap..=end).rev() {
             let start = part.start.max(end.saturating_sub(EDGE_BYTES));
             let view = DecodedView::of(text.get(start..end).unwrap_or_default(), start);
@@ -231,7 +234,7 @@ impl Spellings {
         let unescaped = view.unescaped();
         let plain_view = unescaped.as_ref().unwrap_or(view);
         let residue_length = residue_bytes(&view.bytes, &plain_view.bytes);
-        let mut longest: Option<(usize, &IndexedSpelling)> = None;
+        let mut longest: Option<(usize, &IndexedText)> = None;
         let bytes = match self.may_end_with_fragment(&plain_view.bytes, residue_length) {
             true => compact(&plain_view.bytes),
             false => Vec::new(),
@@ -324,19 +327,19 @@ impl Spellings {
         };
         bytes.truncate(FRAGMENT_BYTES.end - 1);
         bytes.reverse();
-        let last = (bytes.len() + 1).saturating_sub(min_fragment_bytes(depth));
+        let end_of_starts = (bytes.len() + 1).saturating_sub(min_fragment_bytes(depth));
         for start_index in self
             .reversed
             .starts(&bytes)
             .map(|(start_index, _)| start_index)
-            .take_while(|start_index| *start_index < last)
+            .take_while(|start_index| *start_index < end_of_starts)
         {
             let fragment = bytes.get(start_index..).unwrap_or_default();
             let Some(entry) = self.reversed.continuation(fragment) else { continue };
             if counts_as_secret(entry, fragment, edge, depth) {
                 let offsets = compact_offsets(&plain_view.bytes);
-                let last = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
-                let end = plain_view.original_range(&(last..last + 1)).end;
+                let last_offset = offsets.get(fragment.len() - 1).copied().unwrap_or_default();
+                let end = plain_view.original_range(&(last_offset..last_offset + 1)).end;
                 matches.push(Match { range: edge.position..end, is_precaution: entry.is_precaution });
                 return true;
             }
@@ -372,9 +375,10 @@ fn min_fragment_bytes(depth: u8) -> usize {
     if depth == MAX_BASE64_DEPTH { FRAGMENT_BYTES.start } else { MIN_DECODED_FRAGMENT_BYTES }
 }
 
-/// Returns true if a fragment at an edge belongs to a secret. Without an ellipsis, or if the secret is one
-/// only as a precaution, words and the starts of addresses do not.
-fn counts_as_secret(entry: &IndexedSpelling, fragment: &[u8], edge: Edge, depth: u8) -> bool {
+/// Returns true if a fragment at an edge belongs to a secret. One that was decoded from base64 always does.
+/// Without an ellipsis, or if the secret is one only as a precaution, words and the starts of addresses do
+/// not.
+fn counts_as_secret(entry: &IndexedText, fragment: &[u8], edge: Edge, depth: u8) -> bool {
     depth < MAX_BASE64_DEPTH || edge.is_marked && !entry.is_precaution || is_opaque(fragment)
 }
 

@@ -10,7 +10,7 @@ use super::{IdRange, IdRanges, MAX_ID};
 /// The files of ranges: for users, and for groups.
 const FILES: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 /// The list of users.
-const USERS: &str = "/etc/passwd";
+const USERS_FILE: &str = "/etc/passwd";
 /// The maximum size of each of these files, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The first id that is suggested for a new range, as `useradd` chooses it.
@@ -20,7 +20,7 @@ const NEW_IDS: u32 = 65_536;
 
 /// Returns the ranges of the user. Fails with the reason why there are none.
 pub(super) fn read(uid: u32, gid: u32) -> Result<IdRanges, String> {
-    let user = user_name(&read_file(USERS).unwrap_or_default(), uid);
+    let user = user_name(&read_file(USERS_FILE).unwrap_or_default(), uid);
     let [users, groups] = FILES.map(read_file);
     // A missing file has no ranges.
     let (users, groups) = (users?, groups?);

@@ -44,10 +44,10 @@ impl Agent {
     fn install(&self, spec: &Spec) -> Result<()> {
         self.supervisor.remove_all_jobs().context(|| "Removing all jobs".to_owned())?;
         self.unpack_jobs(spec)?;
-        let links = packages::link_all(&self.directories, &spec.packages)
+        let links_directory = packages::link_all(&self.directories, &spec.packages)
             .context(|| "Linking the packages of the jobs".to_owned())?;
         for job in spec.jobs() {
-            self.enable_job(spec, job, &links).context(|| format!("Applying job {}", job.name))?;
+            self.enable_job(spec, job, &links_directory).context(|| format!("Applying job {}", job.name))?;
         }
         keep_only_jobs(&self.directories, spec)?;
         for package in spec.packages.values() {
@@ -82,7 +82,7 @@ impl Agent {
         for job in missing_jobs {
             let source = jobs_directory.join(&job.name);
             let target = job_directory(&self.directories, spec, job);
-            if !fs::symlink_metadata(&source).is_ok_and(|meta| meta.is_dir()) {
+            if !fs::symlink_metadata(&source).is_ok_and(|metadata| metadata.is_dir()) {
                 return Err(Error::invalid(format!(
                     "Installing job bundle: the rendered templates archive has no directory '{}'",
                     job.name
@@ -97,8 +97,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Makes a job current. `links` is the directory of [`packages::link_all`].
-    fn enable_job(&self, spec: &Spec, job: &Job, links: &Path) -> Result<()> {
+    /// Makes a job current. `links_directory` is the directory of [`packages::link_all`].
+    fn enable_job(&self, spec: &Spec, job: &Job, links_directory: &Path) -> Result<()> {
         for directory in self.directories.job_directories(&job.name) {
             if !directory.exists() {
                 directories::make_directory(&directory, 0o770)?;
@@ -109,10 +109,10 @@ impl Agent {
         directories::replace_link(&directory, &self.directories.jobs().join(&job.name))?;
         // Each job finds the packages in its own directory as well.
         let packages_link = directory.join("packages");
-        if fs::symlink_metadata(&packages_link).is_ok_and(|meta| meta.is_dir()) {
+        if fs::symlink_metadata(&packages_link).is_ok_and(|metadata| metadata.is_dir()) {
             directories::remove_tree(&packages_link)?;
         }
-        directories::replace_link(links, &packages_link)
+        directories::replace_link(links_directory, &packages_link)
     }
 
     fn write_instance(&self, spec: &Spec) -> Result<()> {

@@ -41,12 +41,12 @@ pub(super) fn pack_files(files: &[(std::path::PathBuf, std::path::PathBuf)], tar
     builder.sparse(false);
     for (path, name) in files {
         let Ok(file) = File::open(path) else { continue };
-        let meta = file.metadata().map_err(tarball_error)?;
+        let metadata = file.metadata().map_err(tarball_error)?;
         let mut header = tar::Header::new_gnu();
-        header.set_metadata(&meta);
+        header.set_metadata(&metadata);
         // The entry has the length that the file had when it was opened, even if the log grows or shrinks
         // meanwhile.
-        let content = file.take(meta.len()).chain(std::io::repeat(0)).take(meta.len());
+        let content = file.take(metadata.len()).chain(std::io::repeat(0)).take(metadata.len());
         builder.append_data(&mut header, name, content).map_err(tarball_error)?;
     }
     finish(builder).map_err(tarball_error)

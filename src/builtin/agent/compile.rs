@@ -136,7 +136,7 @@ impl Agent {
 
 /// Returns the end of a log, and true if its beginning was cut off.
 fn read_tail(file: &mut File) -> (String, bool) {
-    let length = file.metadata().map_or(0, |meta| meta.len());
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
     let start = length.saturating_sub(MAX_TAIL_BYTES);
     let mut bytes = Vec::new();
     if file

@@ -146,7 +146,7 @@ impl Directories {
     fn link_sys(&self) -> Result<()> {
         let link = self.base.join("sys");
         match fs::symlink_metadata(&link) {
-            Ok(meta) if meta.is_symlink() => return Ok(()),
+            Ok(metadata) if metadata.is_symlink() => return Ok(()),
             // The stemcell may have a directory `sys`. It is replaced only if it is empty.
             Ok(_) => fs::remove_dir(&link)
                 .map_err(|error| Error::io(format!("replacing '{}'", link.display()), error))?,

@@ -28,44 +28,44 @@ pub(super) fn copy_disk(source_root: &Path, target_root: &Path, task: &TaskContr
         let target_path = target_root.join(relative);
         let copy_error =
             |error: std::io::Error| Error::io(format!("copying '{}'", entry.path().display()), error);
-        let meta = fs::symlink_metadata(entry.path()).map_err(copy_error)?;
-        if meta.is_dir() {
+        let metadata = fs::symlink_metadata(entry.path()).map_err(copy_error)?;
+        if metadata.is_dir() {
             if !fs::symlink_metadata(&target_path).is_ok_and(|target_meta| target_meta.is_dir()) {
                 remove(&target_path).map_err(copy_error)?;
                 fs::create_dir(&target_path).map_err(copy_error)?;
             }
-            directories.push((entry.path().to_path_buf(), target_path, meta));
+            directories.push((entry.path().to_path_buf(), target_path, metadata));
             continue;
         }
         remove(&target_path).map_err(copy_error)?;
-        if meta.nlink() > 1
-            && let Some(first) = links.get(&(meta.dev(), meta.ino()))
+        if metadata.nlink() > 1
+            && let Some(first) = links.get(&(metadata.dev(), metadata.ino()))
         {
             fs::hard_link::<&PathBuf, _>(first, &target_path).map_err(copy_error)?;
             continue;
         }
-        copy_one(entry.path(), &target_path, &meta, task).map_err(copy_error)?;
+        copy_one(entry.path(), &target_path, &metadata, task).map_err(copy_error)?;
         task.check()?;
-        copy_attributes(entry.path(), &target_path, &meta).map_err(copy_error)?;
-        links.insert((meta.dev(), meta.ino()), target_path);
+        copy_attributes(entry.path(), &target_path, &metadata).map_err(copy_error)?;
+        links.insert((metadata.dev(), metadata.ino()), target_path);
     }
     // Directories come last, innermost first, because new entries change their times, and their modes may
     // forbid new entries.
-    for (source, target_path, meta) in directories.iter().rev() {
-        copy_attributes(source, target_path, meta)
+    for (source, target_path, metadata) in directories.iter().rev() {
+        copy_attributes(source, target_path, metadata)
             .map_err(|error| Error::io(format!("copying the attributes of '{}'", source.display()), error))?;
     }
     let synced = File::open(target_root).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
     synced.map_err(|error| Error::io(format!("syncing '{}'", target_root.display()), error))
 }
 
-fn copy_one(source: &Path, target: &Path, meta: &Metadata, task: &TaskControl) -> std::io::Result<()> {
-    let kind = meta.file_type();
+fn copy_one(source: &Path, target: &Path, metadata: &Metadata, task: &TaskControl) -> std::io::Result<()> {
+    let kind = metadata.file_type();
     if kind.is_symlink() {
         return symlink(fs::read_link(source)?, target);
     }
     if kind.is_file() {
-        return copy_content(source, target, meta.len(), task);
+        return copy_content(source, target, metadata.len(), task);
     }
     let node_type = if kind.is_fifo() {
         FileType::Fifo
@@ -77,7 +77,7 @@ fn copy_one(source: &Path, target: &Path, meta: &Metadata, task: &TaskControl) -
         // Sockets are copied as nodes. The processes that listened on them have been stopped.
         FileType::Socket
     };
-    rustix::fs::mknodat(CWD, target, node_type, Mode::RUSR | Mode::WUSR, meta.rdev())?;
+    rustix::fs::mknodat(CWD, target, node_type, Mode::RUSR | Mode::WUSR, metadata.rdev())?;
     Ok(())
 }
 
@@ -116,8 +116,8 @@ fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -
 }
 
 /// Copies owner, extended attributes, mode and times of a file or directory.
-fn copy_attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Result<()> {
-    match lchown(target, Some(meta.uid()), Some(meta.gid())) {
+fn copy_attributes(source: &Path, target: &Path, metadata: &Metadata) -> std::io::Result<()> {
+    match lchown(target, Some(metadata.uid()), Some(metadata.gid())) {
         // The user namespace of an ordinary user maps only some owners.
         Err(error) if !matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::INVAL)) => {
             return Err(error);
@@ -126,12 +126,12 @@ fn copy_attributes(source: &Path, target: &Path, meta: &Metadata) -> std::io::Re
     }
     copy_xattrs(source, target)?;
     // The mode follows the owner, because a change of the owner clears set-user-id.
-    if !meta.is_symlink() {
-        fs::set_permissions(target, fs::Permissions::from_mode(meta.mode() & 0o7777))?;
+    if !metadata.is_symlink() {
+        fs::set_permissions(target, fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
     }
     let times = Timestamps {
-        last_access: Timespec { tv_sec: meta.atime(), tv_nsec: meta.atime_nsec() },
-        last_modification: Timespec { tv_sec: meta.mtime(), tv_nsec: meta.mtime_nsec() },
+        last_access: Timespec { tv_sec: metadata.atime(), tv_nsec: metadata.atime_nsec() },
+        last_modification: Timespec { tv_sec: metadata.mtime(), tv_nsec: metadata.mtime_nsec() },
     };
     rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW)?;
     Ok(())
@@ -163,7 +163,7 @@ fn copy_xattrs(source: &Path, target: &Path) -> std::io::Result<()> {
 /// Removes a file or a directory tree, if it exists.
 fn remove(target: &Path) -> std::io::Result<()> {
     match fs::symlink_metadata(target) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(target),
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(target),
         Ok(_) => fs::remove_file(target),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -196,21 +196,24 @@ mod tests {
 
         for _ in 0..2 {
             copy_disk(&source, &target, &TaskControl::default()).unwrap();
-            let meta = |path: &str| fs::symlink_metadata(target.join(path)).unwrap();
+            let metadata = |path: &str| fs::symlink_metadata(target.join(path)).unwrap();
             assert_eq!(fs::read(target.join("deep/file")).unwrap(), b"content");
-            assert_eq!(meta("hard").ino(), meta("deep/file").ino());
+            assert_eq!(metadata("hard").ino(), metadata("deep/file").ino());
             assert_eq!(fs::read_link(target.join("soft")).unwrap(), Path::new("deep/file"));
             assert_eq!(fs::read_link(target.join("dangling")).unwrap(), Path::new("/nowhere"));
-            assert!(meta("fifo").file_type().is_fifo());
-            assert_eq!(meta("deep/file").mode() & 0o7777, 0o4751);
-            assert_eq!(meta("deep/er").mode() & 0o7777, 0o1700);
+            assert!(metadata("fifo").file_type().is_fifo());
+            assert_eq!(metadata("deep/file").mode() & 0o7777, 0o4751);
+            assert_eq!(metadata("deep/er").mode() & 0o7777, 0o1700);
             for path in ["deep", "deep/file", "soft"] {
                 let source_meta = fs::symlink_metadata(source.join(path)).unwrap();
-                assert_eq!(meta(path).mtime_nsec(), source_meta.mtime_nsec(), "{path}");
-                assert_eq!((meta(path).uid(), meta(path).gid()), (source_meta.uid(), source_meta.gid()));
+                assert_eq!(metadata(path).mtime_nsec(), source_meta.mtime_nsec(), "{path}");
+                assert_eq!(
+                    (metadata(path).uid(), metadata(path).gid()),
+                    (source_meta.uid(), source_meta.gid())
+                );
             }
-            assert_eq!(meta("sparse").len(), 64 << 20);
-            assert!(meta("sparse").blocks() * 512 < 8 << 20, "holes stay holes");
+            assert_eq!(metadata("sparse").len(), 64 << 20);
+            assert!(metadata("sparse").blocks() * 512 < 8 << 20, "holes stay holes");
             let mut tail = Vec::new();
             let mut sparse = File::open(target.join("sparse")).unwrap();
             sparse.seek(SeekFrom::Start(32 << 20)).unwrap();

@@ -23,7 +23,7 @@ use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
 
 /// The number of attempts to unmount a busy disk.
-const BUSY_TRIES: u32 = 8;
+const MAX_UNMOUNT_ATTEMPTS: u32 = 8;
 /// The first pause between two attempts to unmount a busy disk. It doubles each time.
 const FIRST_BUSY_PAUSE: Duration = Duration::from_millis(20);
 
@@ -58,8 +58,8 @@ impl Disks {
             hints.remove(cid);
         })
         .context(|| "Removing persistent disk hints".to_owned())?;
-        if self.disk_on_store().as_deref() == Some(cid) {
-            let path = self.managed_path();
+        if self.read_disk_on_store().as_deref() == Some(cid) {
+            let path = self.disk_on_store_path();
             fs::remove_file(&path)
                 .map_err(|error| Error::io(format!("removing '{}'", path.display()), error))?;
         }
@@ -118,7 +118,8 @@ impl Disks {
                 // The disk was detached while it was mounted. Its mount on `store` must still be removed.
                 tracing::warn!(cid, error = %super::error_text(&error), "the device of a disk is missing");
                 let store = self.directories.store();
-                (self.disk_on_store().as_deref() == Some(cid) && is_mount_point(&store)?).then_some(store)
+                (self.read_disk_on_store().as_deref() == Some(cid) && is_mount_point(&store)?)
+                    .then_some(store)
             }
         };
         let Some(mount_point) = mount_point else { return Ok((false, disk)) };
@@ -168,7 +169,7 @@ impl Disks {
 
     /// Mounts the disk that was on `store` before a restart of the VM or the agent.
     pub(super) fn restore(&self, settings: &AgentSettings) -> Result<()> {
-        let Some(cid) = self.disk_on_store() else { return Ok(()) };
+        let Some(cid) = self.read_disk_on_store() else { return Ok(()) };
         let hint = self.hint(settings, &cid)?;
         let disk = self.platform.wait_for_disk(&hint)?;
         let store = self.directories.store();
@@ -207,16 +208,16 @@ impl Disks {
         self.directories.bosh().join("persistent_disk_hints.json")
     }
 
-    fn managed_path(&self) -> PathBuf {
+    fn disk_on_store_path(&self) -> PathBuf {
         self.directories.bosh().join("managed_disk_settings.json")
     }
 
-    fn disk_on_store(&self) -> Option<String> {
-        fs::read_to_string(self.managed_path()).ok().filter(|cid| !cid.is_empty())
+    fn read_disk_on_store(&self) -> Option<String> {
+        fs::read_to_string(self.disk_on_store_path()).ok().filter(|cid| !cid.is_empty())
     }
 
     fn set_disk_on_store(&self, cid: &str) -> Result<()> {
-        directories::write_atomically(&self.managed_path(), cid.as_bytes(), 0o600)
+        directories::write_atomically(&self.disk_on_store_path(), cid.as_bytes(), 0o600)
             .context(|| "Writing managed_disk_settings.json".to_owned())
     }
 
@@ -254,7 +255,7 @@ fn escape(path: &[u8]) -> Vec<u8> {
 /// Unmounts a file system. Retries for some seconds while it is busy, because processes may be ending.
 fn unmount(mount_point: &Path, task: &TaskControl) -> Result<()> {
     let mut pause = FIRST_BUSY_PAUSE;
-    for _ in 0..BUSY_TRIES {
+    for _ in 0..MAX_UNMOUNT_ATTEMPTS {
         match rustix::mount::unmount(mount_point, UnmountFlags::NOFOLLOW) {
             Ok(()) => return Ok(()),
             Err(Errno::BUSY) => task.sleep(pause)?,

@@ -17,7 +17,7 @@ use base::error::ResultExt;
 use base::{Error, Result};
 
 /// The directory for [`link_all`] in `data/packages`. No package can have this name.
-const LINKS: &str = ".links";
+const LINKS_DIRECTORY: &str = ".links";
 
 /// Returns the directory of this build of a package.
 fn build_directory(directories: &Directories, package: &Package) -> PathBuf {
@@ -55,7 +55,7 @@ pub(super) fn install(directories: &Directories, blobs: &Blobs, package: &Packag
 fn links_directory(directories: &Directories, packages: &BTreeMap<String, Package>) -> PathBuf {
     let builds: Vec<String> =
         packages.values().map(|package| format!("{} {}\n", package.name, package.bundle())).collect();
-    directories.data_packages().join(LINKS).join(digest::sha1_hex(&builds.concat()))
+    directories.data_packages().join(LINKS_DIRECTORY).join(digest::sha1_hex(&builds.concat()))
 }
 
 /// Creates a directory with a link to each of these packages, unless it exists. Returns its path. All jobs
@@ -65,7 +65,7 @@ pub(super) fn link_all(directories: &Directories, packages: &BTreeMap<String, Pa
     if target.is_dir() {
         return Ok(target);
     }
-    let parent = directories.data_packages().join(LINKS);
+    let parent = directories.data_packages().join(LINKS_DIRECTORY);
     directories::make_directory(&parent, 0o755)?;
     directories.give_to_vcap(&parent);
     // As for a package, the rename makes it appear as a whole.

@@ -130,7 +130,7 @@ async fn serve_blob(State(agent): State<Arc<Agent>>, request: Request) -> Respon
 async fn get(agent: &Agent, id: &str, is_head: bool) -> Response {
     let Some(path) = agent.blobs.path(id) else { return StatusCode::NOT_FOUND.into_response() };
     let result = match tokio::fs::File::open(&path).await {
-        Ok(file) => file.metadata().await.map(|meta| (file, meta.len())),
+        Ok(file) => file.metadata().await.map(|metadata| (file, metadata.len())),
         Err(error) => Err(error),
     };
     match result {

@@ -15,7 +15,7 @@ use crate::registry::Client;
 use base::{Error, Result};
 
 /// The file of user data, in the directory of the settings.
-pub(super) const USER_DATA: &str = "user_data.json";
+pub(super) const USER_DATA_FILE: &str = "user_data.json";
 /// The first pause between requests while the agent has no settings. It doubles each time.
 const FIRST_REQUEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two requests.
@@ -69,7 +69,7 @@ impl SettingsSource {
     /// Reads the user data beside the file `settings`, and returns the source that they give. Without user
     /// data, that is the file.
     pub(super) fn read_beside(settings: &Path) -> Result<Self> {
-        let path = settings.with_file_name(USER_DATA);
+        let path = settings.with_file_name(USER_DATA_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -180,14 +180,14 @@ mod tests {
         std::fs::write(&path, r#"{"agent_id": "old"}"#).unwrap();
         // A registry that is named beside the agent id is not asked. CPIs of contract v2 may still name it.
         let registry = r#""registry": {"endpoint": "http://127.0.0.1:1"}, "server": {"name": "vm"}"#;
-        std::fs::write(path.with_file_name(USER_DATA), format!(r#"{{"agent_id": "b", {registry}}}"#))
+        std::fs::write(path.with_file_name(USER_DATA_FILE), format!(r#"{{"agent_id": "b", {registry}}}"#))
             .unwrap();
         let source = SettingsSource::read_beside(&path).unwrap();
         for settings in [source.load_at_start(), source.load_current(), source.load_saved()] {
             assert_eq!(settings.unwrap().agent_id, "b");
         }
         // Without an agent id, they are not complete.
-        std::fs::write(path.with_file_name(USER_DATA), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
+        std::fs::write(path.with_file_name(USER_DATA_FILE), r#"{"agent_id": "", "mbus": "x"}"#).unwrap();
         assert!(SettingsSource::read_beside(&path).is_err());
     }
 
@@ -199,7 +199,7 @@ mod tests {
         let data = format!(
             r#"{{"registry": {{"endpoint": "http://u:p@127.0.0.1:{port}"}}, "server": {{"name": "vm"}}}}"#
         );
-        std::fs::write(path.with_file_name(USER_DATA), data).unwrap();
+        std::fs::write(path.with_file_name(USER_DATA_FILE), data).unwrap();
         std::fs::write(&path, r#"{"agent_id": "known"}"#).unwrap();
         let source = SettingsSource::read_beside(&path).unwrap();
         assert_eq!(source.load_at_start().unwrap().agent_id, "known");
@@ -210,7 +210,8 @@ mod tests {
     fn errors_do_not_quote_malformed_user_data() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("settings.json");
-        std::fs::write(path.with_file_name(USER_DATA), r#"{"registry": {"endpoint": ["s3cret"]}}"#).unwrap();
+        std::fs::write(path.with_file_name(USER_DATA_FILE), r#"{"registry": {"endpoint": ["s3cret"]}}"#)
+            .unwrap();
         let error = SettingsSource::read_beside(&path).err().unwrap().to_string();
         assert!(error.contains("user_data.json") && !error.contains("s3cret"), "{error}");
     }

@@ -27,7 +27,7 @@ pub(crate) type PrepareRemoval = fn(&Cloud, &Path) -> CpiResult<()>;
 
 /// A file in the root with facts about this machine. A cloud with only this file and its id counts as empty
 /// and is removed.
-pub(crate) const MACHINE_FILE: &str = "accelerator.json";
+pub(crate) const ACCELERATOR_FILE: &str = "accelerator.json";
 
 /// The open cloud. Its shared lock keeps other calls from removing the root.
 pub(crate) struct Cloud {
@@ -111,7 +111,7 @@ impl Cloud {
     /// Removes the id and the facts about this machine if nothing else is left.
     fn remove_own_files(&self) {
         let Ok(names) = list_names(&self.root) else { return };
-        if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(MACHINE_FILE)) {
+        if names.iter().all(|name| name.starts_with(ID_FILE) || name.contains(ACCELERATOR_FILE)) {
             for name in names {
                 let _ = fs::remove_file(self.root.join(name));
             }

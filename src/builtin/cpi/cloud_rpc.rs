@@ -81,8 +81,8 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
         cloud_properties: Option<JsonObject>,
     ) -> CpiResult<()>;
     /// Returns the disk hint under contract v2, and null under contract v1.
-    fn attach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<Value>;
-    fn detach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<()>;
+    fn attach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<Value>;
+    fn detach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<()>;
     fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value>;
 }
 
@@ -274,7 +274,7 @@ fn log_missing(call: &mut impl CloudCall, cid: &Cid) {
 }
 
 /// Locks a VM and a disk, and checks with `check_attachment` that the disk is not attached to another VM.
-fn lock_pair<C: CloudMethods>(
+fn lock_disk_and_vm<C: CloudMethods>(
     cloud: &Cloud,
     vm: Cid,
     disk: Cid,
@@ -288,10 +288,10 @@ fn lock_pair<C: CloudMethods>(
 
 /// `attach_disk`: succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_attachable)?;
-    let hint = call.attach_disk(&pair)?;
-    let (disk, vm) = (&pair.disk, &pair.vm);
-    match pair.is_attached {
+    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_already_attached)?;
+    let hint = call.attach_disk(&disk_and_vm)?;
+    let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
+    match disk_and_vm.is_attached {
         true => call.log_line(format_args!("disk '{disk}' is attached to VM '{vm}' already")),
         false => call.log_line(format_args!("disk '{disk}' attached to VM '{vm}'")),
     }
@@ -300,10 +300,10 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let pair = lock_pair::<C>(cloud, vm, disk, attachment::check_detachable)?;
-    call.detach_disk(&pair)?;
-    let (disk, vm) = (&pair.disk, &pair.vm);
-    match pair.is_attached {
+    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_still_attached)?;
+    call.detach_disk(&disk_and_vm)?;
+    let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
+    match disk_and_vm.is_attached {
         true => call.log_line(format_args!("disk '{disk}' detached from VM '{vm}'")),
         false => call.log_line(format_args!("disk '{disk}' is detached already")),
     }

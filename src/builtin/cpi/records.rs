@@ -66,7 +66,7 @@ impl<T> VmRecord<T> {
     }
 }
 
-/// Stores the record of an object of this type.
+/// Stores the record of an object of this kind.
 pub(crate) fn write(lock: &ObjectLock, kind: ObjectKind, record: &impl Serialize) -> CpiResult<()> {
     write_json(&path(&lock.path, kind), record)
 }

@@ -52,8 +52,8 @@ impl Request {
                 )));
             }
         };
-        let v2 = is_v2(&self.api_version, &context)?;
-        Ok((arguments, context, v2))
+        let is_v2 = check_is_v2(&self.api_version, &context)?;
+        Ok((arguments, context, is_v2))
     }
 }
 
@@ -78,10 +78,10 @@ impl Log<'_> {
 pub(crate) fn exchange(
     request: impl Read,
     mut answer_out: impl Write,
-    mut log: impl Write,
+    mut stderr: impl Write,
     answer: impl FnOnce(Request, &mut Log) -> CpiResult<Value>,
 ) -> Result<()> {
-    let mut log = Log { stderr: &mut log, text: String::new() };
+    let mut log = Log { stderr: &mut stderr, text: String::new() };
     let outcome =
         read(request).map_err(CpiFailure::before_any_effect).and_then(|request| answer(request, &mut log));
     let answer = match outcome {
@@ -150,7 +150,7 @@ pub(crate) fn api_version(config: &Path, context: &JsonObject) -> CpiResult<u64>
 
 /// Returns true if contract v2 applies: the request and the stemcell are of version 2 or later. A missing
 /// version means 1.
-fn is_v2(requested_version: &Value, context: &JsonObject) -> CpiResult<bool> {
+fn check_is_v2(requested_version: &Value, context: &JsonObject) -> CpiResult<bool> {
     let version = |value: &Value, name: &str| match value {
         Value::Null => Ok(None),
         value => value.as_u64().map(Some).ok_or_else(|| {

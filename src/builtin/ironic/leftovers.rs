@@ -16,32 +16,32 @@ use base::JsonObject;
 use ironic::{Collection, ListOptions, Microversion, Patch};
 
 /// The key of an allocation's `extra` with the process that creates its VM.
-const CREATOR: &str = "monopile_making";
+const CREATOR_KEY: &str = "monopile_making";
 /// The key with the agent id, by which the operator finds a VM whose CID was lost.
-const AGENT: &str = "bosh_agent_id";
+const AGENT_KEY: &str = "bosh_agent_id";
 
 /// Returns true if leftovers can be found. This requires that Ironic can remove the process from an
 /// allocation when the VM is complete.
-pub(super) fn are_found(call: &IronicCall) -> bool {
+pub(super) fn can_be_found(call: &IronicCall) -> bool {
     call.ironic.version() >= Microversion::ALLOCATION_CHANGES
 }
 
 /// Returns the `extra` for a new allocation: the agent id, and this process while it creates the VM.
 pub(super) fn creator_extra(call: &IronicCall, agent_id: &str) -> CpiResult<Value> {
-    let mut extra = json!({AGENT: agent_id});
-    if are_found(call) {
+    let mut extra = json!({AGENT_KEY: agent_id});
+    if can_be_found(call) {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         let process =
             ProcessIdentity::of(pid).map_err(|error| CpiFailure::io("identifying this process", error))?;
-        extra[CREATOR] = json!(process);
+        extra[CREATOR_KEY] = json!(process);
     }
     Ok(extra)
 }
 
 /// Removes the process from the allocation. Called when the VM is complete.
 pub(super) fn remove_creator(call: &IronicCall, cid: &str) -> CpiResult<()> {
-    if are_found(call) {
-        let patch = Patch::new().remove(&["extra", CREATOR]);
+    if can_be_found(call) {
+        let patch = Patch::new().remove(&["extra", CREATOR_KEY]);
         call.ironic.update(Collection::Allocations, cid, &patch)?;
     }
     Ok(())
@@ -50,7 +50,7 @@ pub(super) fn remove_creator(call: &IronicCall, cid: &str) -> CpiResult<()> {
 /// Deletes the leftovers of earlier calls. A leftover that cannot be deleted is logged and does not fail the
 /// call.
 pub(super) fn clean_up(call: &mut IronicCall) -> CpiResult<()> {
-    if !are_found(call) {
+    if !can_be_found(call) {
         return Ok(());
     }
     for allocation in call.ironic.list(Collection::Allocations, &ListOptions::default())? {
@@ -68,11 +68,11 @@ pub(super) fn clean_up(call: &mut IronicCall) -> CpiResult<()> {
 
 /// Returns the agent id in an allocation, whatever its state.
 pub(super) fn agent_of(allocation: &JsonObject) -> Option<&str> {
-    allocation.get("extra")?.get(AGENT)?.as_str()
+    allocation.get("extra")?.get(AGENT_KEY)?.as_str()
 }
 
 fn is_leftover(allocation: &JsonObject) -> std::io::Result<bool> {
-    let creator = allocation.get("extra").and_then(|extra| extra.get(CREATOR));
+    let creator = allocation.get("extra").and_then(|extra| extra.get(CREATOR_KEY));
     match creator.and_then(|creator| serde_json::from_value::<ProcessIdentity>(creator.clone()).ok()) {
         Some(process) => process.has_ended_here(),
         None => Ok(false),
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn leftovers_belong_to_ended_processes_of_this_boot() {
         let is_left_by = |creator: Value| {
-            let allocation = json!({"uuid": "u", "extra": {CREATOR: creator}});
+            let allocation = json!({"uuid": "u", "extra": {CREATOR_KEY: creator}});
             is_leftover(allocation.as_object().unwrap()).unwrap()
         };
         let mut child = std::process::Command::new("true").spawn().unwrap();

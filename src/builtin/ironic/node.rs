@@ -11,7 +11,7 @@ use ironic::{Client, Collection, IronicError, ListOptions, Patch, Refusal};
 /// The key of a node's `extra` with the UUIDs of detached targets that Ironic could not delete yet.
 const DETACHED_TARGETS_KEY: &str = "monopile_detached";
 /// The key of a target's `extra` with the role of its volume. Only targets of this CPI have it.
-const ROLE: &str = "role";
+const ROLE_KEY: &str = "role";
 
 impl From<IronicError> for CpiFailure {
     fn from(error: IronicError) -> CpiFailure {
@@ -158,7 +158,7 @@ impl Node {
             "volume_id": volume.cid(),
             "boot_index": boot_index,
             "properties": export.properties(login),
-            "extra": {ROLE: role(kind)},
+            "extra": {ROLE_KEY: role(kind)},
         });
         let Value::Object(target) = target else { return Ok(()) };
         ironic.create(Collection::Targets, target)?;
@@ -199,7 +199,7 @@ impl Node {
 
     /// Removes the keys of this CPI from the node's `extra`.
     pub(super) fn clear_extra(&self, ironic: &Client) -> CpiResult<()> {
-        let keys = [DETACHED_TARGETS_KEY, METADATA].into_iter().filter(|key| self.extra(key).is_some());
+        let keys = [DETACHED_TARGETS_KEY, METADATA_KEY].into_iter().filter(|key| self.extra(key).is_some());
         let patch = keys.fold(Patch::new(), |patch, key| patch.remove(&["extra", key]));
         if !patch.is_empty() {
             ironic.update(Collection::Nodes, &self.uuid, &patch)?;
@@ -209,7 +209,7 @@ impl Node {
 }
 
 /// The key of a node's `extra` with the VM's metadata.
-pub(super) const METADATA: &str = "bosh_metadata";
+pub(super) const METADATA_KEY: &str = "bosh_metadata";
 
 /// Returns a field if it is a string, or an empty string otherwise.
 pub(super) fn text<'o>(object: &'o JsonObject, key: &str) -> &'o str {
@@ -242,7 +242,7 @@ fn role(kind: VolumeKind) -> &'static str {
 
 /// Parses a target. Returns `None` if this CPI did not create it.
 fn parse_own_target(target: &JsonObject) -> Option<VolumeTarget> {
-    let kind = match target.get("extra")?.get(ROLE)?.as_str()? {
+    let kind = match target.get("extra")?.get(ROLE_KEY)?.as_str()? {
         "root" => VolumeKind::Root,
         "config" => VolumeKind::Config,
         "persistent" => VolumeKind::Disk,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::claim::claim;
 use super::config_drive;
 use super::leftovers;
-use super::node::{METADATA, Node, text};
+use super::node::{METADATA_KEY, Node, text};
 use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM_BYTES, Login};
 use super::volume::{VolumeKind, VolumeName};
@@ -61,14 +61,14 @@ fn cleanup_error(
 ) -> CpiFailure {
     // The deletion has already waited for the server.
     call.ironic.set_outage_timeout(Duration::ZERO);
-    let parts = check_parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
+    let parts = find_parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
         Ok(true) => Some(part),
         Ok(false) => None,
         Err(_) => Some(format!("perhaps {part}")),
     });
     let leftovers = parts.collect::<Vec<_>>().join(", ");
-    let is_found_later = leftovers::are_found(call);
-    let retry_note = match is_found_later {
+    let can_be_found_later = leftovers::can_be_found(call);
+    let retry_note = match can_be_found_later {
         true => "the next create_vm, delete_vm or delete_stemcell from this machine deletes it, and so does ",
         false => "to delete it, call ",
     };
@@ -77,15 +77,15 @@ fn cleanup_error(
             "{failure}; cleaning up failed too: {cleanup_failure}; left over: {leftovers}; \
              {retry_note}delete_vm of '{cid}'"
         ),
-        ok_to_retry: is_found_later && cleanup_failure.ok_to_retry,
+        ok_to_retry: can_be_found_later && cleanup_failure.ok_to_retry,
         made_nothing: false,
         ..failure
     }
 }
 
-/// Checks the possible parts of a VM, all of which `delete_vm` deletes: a description, and true if the part
+/// Asks for each possible part of a VM, all of which `delete_vm` deletes: a description, and true if the part
 /// exists.
-fn check_parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
+fn find_parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
     let node = Node::find_by_vm(&call.ironic, cid);
     let name = match &node {
         Ok(Some(node)) => node.label(),
@@ -279,7 +279,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
 /// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
 /// even if `delete_vm` failed before.
 pub(super) fn exists(call: &IronicCall, cid: &str) -> CpiResult<Value> {
-    for (_, exists) in check_parts(call, cid) {
+    for (_, exists) in find_parts(call, cid) {
         if exists? {
             return Ok(json!(true));
         }
@@ -308,7 +308,7 @@ pub(super) fn reboot(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
 /// `set_vm_metadata`: replaces the metadata in `extra` of the node.
 pub(super) fn set_metadata(call: &IronicCall, cid: &str, metadata: JsonObject) -> CpiResult<Value> {
     let node = find_node(call, cid)?;
-    let patch = Patch::new().set(&["extra", METADATA], Value::Object(metadata));
+    let patch = Patch::new().set(&["extra", METADATA_KEY], Value::Object(metadata));
     call.ironic.update(Collection::Nodes, &node.uuid, &patch)?;
     Ok(Value::Null)
 }

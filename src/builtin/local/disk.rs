@@ -25,7 +25,7 @@ use base::JsonObject;
 use base::files::durable::sync_parent;
 
 /// The directory of the data, below the disk's directory, while the disk is detached.
-pub(super) const DATA: &str = "data";
+pub(super) const DATA_DIRECTORY: &str = "data";
 
 /// The record of a disk, stored beside its data.
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub(super) fn create(
 ) -> CpiResult<Value> {
     let cid = ObjectKind::Disk.new_cid();
     let staging = cloud.create_staging(&cid)?;
-    let data = staging.path.join(DATA);
+    let data = staging.path.join(DATA_DIRECTORY);
     DirBuilder::new()
         .mode(0o755)
         .create(&data)
@@ -74,7 +74,8 @@ pub(super) fn has_data(cloud: &Cloud, cid: &Cid) -> CpiResult<bool> {
     Ok(cloud.staged_paths()?.iter().any(|vm| vm::device_path(vm, cid).is_dir()))
 }
 
-/// Returns the VM that has the disk's data, if any: the data may be lost. The caller must hold the disk.
+/// Returns the VM that has the disk's data. Returns `None` for a detached disk, and for one whose data is
+/// missing. The caller must hold the disk.
 pub(super) fn vm_that_blocks_deletion(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
     Ok(match find_data(cloud, cid)? {
         Some(DiskData::Attached(vm)) => Some(vm),
@@ -102,15 +103,18 @@ pub(super) fn update(
 
 /// `attach_disk`: returns the disk hint under contract v2. Under contract v1, adds the disk to the agent's
 /// settings.
-pub(super) fn attach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<Value> {
-    let (disk, vm) = (&pair.disk, &pair.vm);
-    if !pair.is_attached {
-        move_data(&pair.disk_lock.path.join(DATA), &vm::device_path(&pair.vm_lock.path, disk))?;
+pub(super) fn attach(call: &LocalCall, disk_and_vm: &DiskAndVm) -> CpiResult<Value> {
+    let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
+    if !disk_and_vm.is_attached {
+        move_data(
+            &disk_and_vm.disk_lock.path.join(DATA_DIRECTORY),
+            &vm::device_path(&disk_and_vm.vm_lock.path, disk),
+        )?;
     }
     if call.is_v2 {
         return Ok(hint(disk));
     }
-    settings::add_disk(call, &pair.vm_lock, vm, disk)?;
+    settings::add_disk(call, &disk_and_vm.vm_lock, vm, disk)?;
     Ok(Value::Null)
 }
 
@@ -121,19 +125,22 @@ pub(super) fn hint(cid: &Cid) -> Value {
 
 /// `detach_disk`: moves the data of the disk back. Under contract v1, also removes the disk from the agent's
 /// settings.
-pub(super) fn detach(call: &LocalCall, pair: &DiskAndVm) -> CpiResult<()> {
-    let (disk, vm) = (&pair.disk, &pair.vm);
-    if pair.is_attached {
-        if vm::has_mounted(&pair.vm_lock, disk)? {
+pub(super) fn detach(call: &LocalCall, disk_and_vm: &DiskAndVm) -> CpiResult<()> {
+    let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
+    if disk_and_vm.is_attached {
+        if vm::has_mounted(&disk_and_vm.vm_lock, disk)? {
             return Err(CpiFailure::cloud(format!(
                 "disk '{disk}' is still mounted in VM '{vm}': the agent must unmount it first"
             )));
         }
-        move_data(&vm::device_path(&pair.vm_lock.path, disk), &pair.disk_lock.path.join(DATA))?;
+        move_data(
+            &vm::device_path(&disk_and_vm.vm_lock.path, disk),
+            &disk_and_vm.disk_lock.path.join(DATA_DIRECTORY),
+        )?;
     }
     match call.is_v2 {
         true => Ok(()),
-        false => settings::remove_disk(call, &pair.vm_lock, vm, disk),
+        false => settings::remove_disk(call, &disk_and_vm.vm_lock, vm, disk),
     }
 }
 
@@ -145,14 +152,14 @@ pub(super) fn return_disk(cloud: &Cloud, device: &Path, cid: &Cid) -> CpiResult<
             device.display()
         ))
     })?;
-    move_data(device, &lock.path.join(DATA))
+    move_data(device, &lock.path.join(DATA_DIRECTORY))
 }
 
 /// Returns the current path of a disk's data. The caller must hold the disk.
 pub(super) fn data_path(cloud: &Cloud, lock: &ObjectLock, cid: &Cid) -> CpiResult<PathBuf> {
     Ok(match vm_of_disk(cloud, cid)? {
         Some(vm) => vm::device_path(&cloud.path(&vm), cid),
-        None => lock.path.join(DATA),
+        None => lock.path.join(DATA_DIRECTORY),
     })
 }
 
@@ -172,14 +179,14 @@ pub(super) fn vm_of_disk(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
         None => Err(CpiFailure::cloud(format!(
             "the data of disk '{cid}' is lost: it is neither in '{}' nor in any VM. To see what can be done: \
              `monopile cloud-check MANIFEST`",
-            cloud.path(cid).join(DATA).display()
+            cloud.path(cid).join(DATA_DIRECTORY).display()
         ))),
     }
 }
 
 /// Returns the location of a disk's data, or `None` if it is lost. The caller must hold the disk.
 fn find_data(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<DiskData>> {
-    let detached_data = cloud.path(cid).join(DATA);
+    let detached_data = cloud.path(cid).join(DATA_DIRECTORY);
     let is_dir = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(metadata.is_dir()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -18,10 +18,12 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::process::{ProcessIdentity, timespec};
 
 /// The log of init and the agent, in the VM's directory. Both stages of a boot and the agent inherit the open
-/// file, and with it a shared lock, see [`wait_until_empty`].
-const LOG_FILE: &str = base::vm_directory::AGENT_LOG;
+/// file, and with it a shared lock, see [`wait_for_processes_to_end`].
+const LOG_FILE: &str = base::vm_directory::AGENT_LOG_FILE;
 /// The timeout of a boot, which is a few mounts and one exec.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
+/// The time that all processes of a VM have to end. Those of a killed call may still be booting.
+const EXIT_TIMEOUT: Duration = BOOT_TIMEOUT;
 /// The maximum size of a report, in bytes.
 const MAX_REPORT_BYTES: usize = 64 << 10;
 
@@ -73,7 +75,7 @@ pub(super) fn boot(
         ));
     };
     let mut reports = Reports { stdout, buffer: Vec::new(), deadline: Instant::now() + BOOT_TIMEOUT };
-    match follow(&mut reports) {
+    match read_reports(&mut reports) {
         (Some(init), notes, Ok(())) => {
             // The first stage ends as soon as init runs.
             child.wait().map_err(start_error)?;
@@ -96,7 +98,7 @@ pub(super) fn boot(
 
 /// Waits until all processes of the VM in this directory have ended. The processes of a killed call end by
 /// themselves after a short time.
-pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
+pub(super) fn wait_for_processes_to_end(vm_directory: &Path) -> CpiResult<()> {
     let path = vm_directory.join(LOG_FILE);
     let lock_error = |error: io::Error| CpiFailure::io(format_args!("locking '{}'", path.display()), error);
     let log = match fs::File::open(&path) {
@@ -104,7 +106,7 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(lock_error(error)),
     };
-    let deadline = Instant::now() + BOOT_TIMEOUT;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     loop {
         match log.try_lock() {
@@ -116,7 +118,7 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
             }
             Err(fs::TryLockError::WouldBlock) => {
                 let directory = vm_directory.display();
-                let timeout = BOOT_TIMEOUT.as_secs();
+                let timeout = EXIT_TIMEOUT.as_secs();
                 return Err(CpiFailure::cloud(format!(
                     "a process of the VM in '{directory}' is still running after {timeout} s: end it, then \
                      try again (`fuser -v {}` shows it)",
@@ -129,7 +131,7 @@ pub(super) fn wait_until_empty(vm_directory: &Path) -> CpiResult<()> {
 
 /// Reads reports until both stages are complete, one reports a failure, or both have ended. The init is
 /// `None` if both have ended.
-fn follow(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Result<(), String>) {
+fn read_reports(reports: &mut Reports) -> (Option<ProcessIdentity>, Vec<String>, Result<(), String>) {
     let (mut init, mut notes, mut is_ready) = (None, Vec::new(), false);
     loop {
         if is_ready && init.is_some() {

@@ -83,12 +83,12 @@ impl CloudMethods for LocalCall<'_, '_> {
         disk::update(cloud, disk, size, cloud_properties)
     }
 
-    fn attach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<Value> {
-        disk::attach(self, pair)
+    fn attach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<Value> {
+        disk::attach(self, disk_and_vm)
     }
 
-    fn detach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<()> {
-        disk::detach(self, pair)
+    fn detach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<()> {
+        disk::detach(self, disk_and_vm)
     }
 
     fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value> {

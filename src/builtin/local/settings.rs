@@ -1,8 +1,8 @@
 //! Delivers the settings of a VM's agent, and keeps its list of disks up to date.
 //!
 //! Under contract v2, and under v1 without a registry, the settings are a file in the VM, like a config
-//! drive. Under contract v1 with a registry, the registry has them, and the VM gets user data with its
-//! address. Contract v1 has no disk hints, so attached disks are listed in the settings.
+//! drive. Under contract v1 with a registry, the registry has them, and the VM gets user data with the
+//! address of the registry. Contract v1 has no disk hints, so attached disks are listed in the settings.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, openat, openat2, renameat, unlinkat};
 use serde_json::{Value, json};
 
-use super::boot::{SETTINGS, USER_DATA};
+use super::boot::{SETTINGS_FILE, USER_DATA_FILE};
 use super::disk;
 use super::rpc::LocalCall;
 use super::vm;
@@ -22,7 +22,7 @@ use crate::registry::Client;
 use base::JsonObject;
 
 /// The directory of the agent's settings file in the VM, below the VM's directory.
-const INSIDE: &str = "root/var/vcap/bosh";
+const AGENT_DIRECTORY: &str = "root/var/vcap/bosh";
 
 /// Delivers the settings of a VM that is being created. Returns true if they are in the registry.
 pub(super) fn deliver(
@@ -33,14 +33,14 @@ pub(super) fn deliver(
 ) -> CpiResult<bool> {
     match call.config.registry.as_ref().filter(|_| !call.is_v2) {
         None => {
-            write_json(&directory.join(SETTINGS), &settings)?;
+            write_json(&directory.join(SETTINGS_FILE), &settings)?;
             Ok(false)
         }
         Some(registry) => {
-            registry.create_client()?.put(vm.as_str(), &settings).map_err(agent_settings_error)?;
+            registry.create_client()?.put(vm.as_str(), &settings).map_err(registry_error)?;
             let data =
                 json!({"registry": {"endpoint": registry.endpoint()}, "server": {"name": vm.as_str()}});
-            write_json(&directory.join(USER_DATA), &data)?;
+            write_json(&directory.join(USER_DATA_FILE), &data)?;
             call.log(format_args!("settings of VM '{vm}' stored in the registry"));
             Ok(true)
         }
@@ -55,7 +55,7 @@ pub(super) fn withdraw(call: &mut LocalCall, vm: &Cid) {
         return;
     };
     if let Err(failure) =
-        registry.create_client().and_then(|client| client.delete(vm.as_str()).map_err(agent_settings_error))
+        registry.create_client().and_then(|client| client.delete(vm.as_str()).map_err(registry_error))
     {
         call.log(format_args!("settings of VM '{vm}' stay in the registry: {failure}"));
     }
@@ -84,7 +84,7 @@ fn change(
 ) -> CpiResult<()> {
     if vm::settings_are_in_registry(lock)? {
         let client = create_client(call, vm)?;
-        let settings = client.get(vm.as_str()).map_err(agent_settings_error)?;
+        let settings = client.get(vm.as_str()).map_err(registry_error)?;
         let mut settings = settings.ok_or_else(|| {
             CpiFailure::cloud(format!(
                 "the registry has no settings of VM '{vm}', although the VM was created with them: recreate \
@@ -92,9 +92,9 @@ fn change(
             ))
         })?;
         change(persistent_disks(&mut settings)?);
-        return client.put(vm.as_str(), &settings).map_err(agent_settings_error);
+        return client.put(vm.as_str(), &settings).map_err(registry_error);
     }
-    let path = lock.path.join(SETTINGS);
+    let path = lock.path.join(SETTINGS_FILE);
     let mut settings: JsonObject = read_json(&path)?.ok_or_else(|| {
         let path = path.display();
         CpiFailure::cloud(format!("the settings of VM '{vm}' are missing ('{path}'): recreate the VM"))
@@ -102,10 +102,10 @@ fn change(
     change(persistent_disks(&mut settings)?);
     write_json(&path, &settings)?;
     // The first boot of a VM copies its settings there.
-    if lock.path.join(INSIDE).is_dir() {
+    if lock.path.join(AGENT_DIRECTORY).is_dir() {
         let text = serde_json::to_vec(&settings)
             .map_err(|error| CpiFailure::io(format_args!("encoding the settings of VM '{vm}'"), error))?;
-        replace_inside(&lock.path, &text)
+        replace_settings_in_vm(&lock.path, &text)
             .map_err(|error| CpiFailure::io(format_args!("writing the settings inside VM '{vm}'"), error))?;
     }
     Ok(())
@@ -138,25 +138,26 @@ fn persistent_disks(settings: &mut JsonObject) -> CpiResult<&mut JsonObject> {
 
 /// Replaces the settings file in the VM's tree. Follows no links, because a VM may have created links that
 /// lead out of its tree.
-fn replace_inside(vm_directory: &Path, text: &[u8]) -> std::io::Result<()> {
-    const NEW: &str = ".settings.json.new";
+fn replace_settings_in_vm(vm_directory: &Path, text: &[u8]) -> std::io::Result<()> {
+    const NEW_SETTINGS_FILE: &str = ".settings.json.new";
     let base = openat(rustix::fs::CWD, vm_directory, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
-    let directory = openat2(&base, INSIDE, flags, Mode::empty(), resolve)?;
-    match unlinkat(&directory, NEW, AtFlags::empty()) {
+    let directory = openat2(&base, AGENT_DIRECTORY, flags, Mode::empty(), resolve)?;
+    match unlinkat(&directory, NEW_SETTINGS_FILE, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = std::fs::File::from(openat(&directory, NEW, flags, Mode::RUSR | Mode::WUSR)?);
+    let mut file =
+        std::fs::File::from(openat(&directory, NEW_SETTINGS_FILE, flags, Mode::RUSR | Mode::WUSR)?);
     file.write_all(text)?;
     file.sync_all()?;
-    renameat(&directory, NEW, &directory, SETTINGS)?;
+    renameat(&directory, NEW_SETTINGS_FILE, &directory, SETTINGS_FILE)?;
     Ok(())
 }
 
-fn agent_settings_error(error: base::Error) -> CpiFailure {
+fn registry_error(error: base::Error) -> CpiFailure {
     CpiFailure::cloud(error.chain().join(": "))
 }
 
@@ -185,15 +186,15 @@ mod tests {
         std::fs::create_dir_all(&outside_directory).unwrap();
         let vm = directory.path().join("vm");
         std::fs::create_dir_all(vm.join("root/var/vcap")).unwrap();
-        symlink(&outside_directory, vm.join(INSIDE)).unwrap();
-        assert!(replace_inside(&vm, b"{}").is_err());
+        symlink(&outside_directory, vm.join(AGENT_DIRECTORY)).unwrap();
+        assert!(replace_settings_in_vm(&vm, b"{}").is_err());
         assert_eq!(std::fs::read_dir(&outside_directory).unwrap().count(), 0);
 
-        std::fs::remove_file(vm.join(INSIDE)).unwrap();
-        std::fs::create_dir(vm.join(INSIDE)).unwrap();
-        symlink(outside_directory.join("file"), vm.join(INSIDE).join(SETTINGS)).unwrap();
-        replace_inside(&vm, b"{}").unwrap();
-        assert_eq!(std::fs::read(vm.join(INSIDE).join(SETTINGS)).unwrap(), b"{}");
+        std::fs::remove_file(vm.join(AGENT_DIRECTORY)).unwrap();
+        std::fs::create_dir(vm.join(AGENT_DIRECTORY)).unwrap();
+        symlink(outside_directory.join("file"), vm.join(AGENT_DIRECTORY).join(SETTINGS_FILE)).unwrap();
+        replace_settings_in_vm(&vm, b"{}").unwrap();
+        assert_eq!(std::fs::read(vm.join(AGENT_DIRECTORY).join(SETTINGS_FILE)).unwrap(), b"{}");
         assert!(!outside_directory.join("file").exists());
     }
 }

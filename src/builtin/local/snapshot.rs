@@ -23,7 +23,7 @@ pub(super) fn create(
     let data = disk::data_path(cloud, &lock, disk).map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Snapshot.new_cid();
     let staging = cloud.create_staging(&cid)?;
-    copy_tree(&data, &staging.path.join(disk::DATA))?;
+    copy_tree(&data, &staging.path.join(disk::DATA_DIRECTORY))?;
     let record = json!({"cid": cid.as_str(), "disk_cid": disk.as_str(), "metadata": metadata});
     records::write(&staging, cid.kind(), &record)?;
     cloud.publish(&cid, staging)?;

@@ -15,7 +15,7 @@ use artifact::archive::{Links, UnpackOptions, unpack_file};
 use base::JsonObject;
 
 /// The directory of the image, below the stemcell's directory.
-pub(super) const IMAGE: &str = "image";
+pub(super) const IMAGE_DIRECTORY: &str = "image";
 
 /// `create_stemcell`: `image` is a tar archive, gzipped or not, or a directory.
 pub(super) fn create(
@@ -30,7 +30,7 @@ pub(super) fn create(
     })?;
     let cid = ObjectKind::Stemcell.new_cid();
     let staging = cloud.create_staging(&cid)?;
-    let target = staging.path.join(IMAGE);
+    let target = staging.path.join(IMAGE_DIRECTORY);
     if metadata.is_dir() {
         copy_tree(image, &target)?;
     } else {

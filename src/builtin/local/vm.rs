@@ -33,7 +33,7 @@ use base::JsonObject;
 use base::files;
 
 /// The directory of attached disks, below the VM's directory.
-pub(super) const DEVICES: &str = "devices";
+pub(super) const DEVICES_DIRECTORY: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS_FILE: &str = "process.json";
 /// The time that init and the agent have to end before they are killed.
@@ -44,7 +44,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 struct LocalFields {
     /// True if the agent's settings are in the registry instead of this directory.
     #[serde(default, rename = "settings_in_registry")]
-    has_settings_in_registry: bool,
+    settings_are_in_registry: bool,
 }
 
 /// `create_vm`: returns `[cid, networks]` under contract v2, and the CID alone under contract v1.
@@ -70,13 +70,13 @@ pub(super) fn create(
     let staging = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let result = (|| {
-        copy_tree(&stemcell.path.join(stemcell::IMAGE), &staging.path.join("root"))?;
+        copy_tree(&stemcell.path.join(stemcell::IMAGE_DIRECTORY), &staging.path.join("root"))?;
         drop(stemcell);
         DirBuilder::new()
             .mode(0o755)
-            .create(staging.path.join(DEVICES))
+            .create(staging.path.join(DEVICES_DIRECTORY))
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
-        let cpi_fields = LocalFields { has_settings_in_registry: false };
+        let cpi_fields = LocalFields { settings_are_in_registry: false };
         let mut record = VmRecord::new(&cid, &arguments, call.is_v2, &networks, cpi_fields);
         let settings = call.config.agent.settings(agent::AgentSettingsInput {
             agent_id: &arguments.agent_id,
@@ -85,7 +85,7 @@ pub(super) fn create(
             env,
             ntp: &call.config.ntp,
         })?;
-        record.cpi_fields.has_settings_in_registry = settings::deliver(call, &staging.path, &cid, settings)?;
+        record.cpi_fields.settings_are_in_registry = settings::deliver(call, &staging.path, &cid, settings)?;
         records::write(&staging, cid.kind(), &record)?;
         boot(call, &staging, namespace.as_deref())
     })();
@@ -113,9 +113,9 @@ pub(super) fn delete(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
     stop_unrecorded(cloud, cid)?;
     return_disks(cloud, &lock.path)?;
     // An unreadable record must not prevent the deletion.
-    let in_registry = settings_are_in_registry(&lock).unwrap_or(false);
+    let must_withdraw_settings = settings_are_in_registry(&lock).unwrap_or(false);
     cloud.delete(cid, lock)?;
-    if in_registry {
+    if must_withdraw_settings {
         settings::withdraw(call, cid);
     }
     call.log(format_args!("VM '{cid}' deleted"));
@@ -144,19 +144,19 @@ pub(super) fn reboot(call: &mut LocalCall, cloud: &Cloud, cid: &Cid) -> CpiResul
 /// Returns true if the VM was created with its agent's settings in the registry.
 pub(super) fn settings_are_in_registry(lock: &ObjectLock) -> CpiResult<bool> {
     let record: Option<VmRecord<LocalFields>> = records::read_if_any(lock, ObjectKind::Vm)?;
-    Ok(record.is_some_and(|record| record.cpi_fields.has_settings_in_registry))
+    Ok(record.is_some_and(|record| record.cpi_fields.settings_are_in_registry))
 }
 
 /// `get_disks`: returns the disks whose data is among the devices of the VM.
 pub(super) fn disks(cloud: &Cloud, cid: &Cid) -> CpiResult<Vec<Cid>> {
     let lock = cloud.lock_existing(cid)?;
-    let names = cloud::list_names(&lock.path.join(DEVICES))?;
+    let names = cloud::list_names(&lock.path.join(DEVICES_DIRECTORY))?;
     Ok(names.iter().filter_map(|name| ObjectKind::Disk.parse(name)).collect())
 }
 
 /// Returns the path of the data of an attached disk.
 pub(super) fn device_path(vm_directory: &Path, disk: &Cid) -> PathBuf {
-    vm_directory.join(DEVICES).join(disk.as_str())
+    vm_directory.join(DEVICES_DIRECTORY).join(disk.as_str())
 }
 
 /// Returns true if the running VM has mounted the attached disk.
@@ -193,7 +193,7 @@ fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
 pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
-    for name in cloud::list_names(&vm.join(DEVICES))? {
+    for name in cloud::list_names(&vm.join(DEVICES_DIRECTORY))? {
         if let Some(cid) = ObjectKind::Disk.parse(&name) {
             disk::return_disk(cloud, &device_path(vm, &cid), &cid)?;
         }
@@ -206,12 +206,12 @@ pub(super) fn prepare_removal(cloud: &Cloud, path: &Path) -> CpiResult<()> {
     if let Some(process) = read_json::<ProcessIdentity>(&path.join(PROCESS_FILE))? {
         stop_init(&process)?;
     }
-    launch::wait_until_empty(path)?;
+    launch::wait_for_processes_to_end(path)?;
     return_disks(cloud, path)?;
-    match fs::remove_dir(path.join(DEVICES)) {
+    match fs::remove_dir(path.join(DEVICES_DIRECTORY)) {
         // If the directory is not empty, a leftover is better than a lost disk.
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(CpiFailure::io(format_args!("removing '{}'", path.join(DEVICES).display()), error))
+            Err(CpiFailure::io(format_args!("removing '{}'", path.join(DEVICES_DIRECTORY).display()), error))
         }
         _ => Ok(()),
     }
@@ -356,7 +356,7 @@ mod tests {
         let staging = cloud.create_staging(&disk).unwrap();
         drop(cloud.publish(&disk, staging).unwrap());
         let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
-        let device = leftover.join(DEVICES).join(disk.as_str());
+        let device = leftover.join(DEVICES_DIRECTORY).join(disk.as_str());
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("counter"), "7").unwrap();
         cloud.remove_leftovers().unwrap();
@@ -369,7 +369,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let cloud = Cloud::open_or_create(&directory.path().join("cloud"), prepare_removal).unwrap();
         let leftover = cloud.staged_path(&ObjectKind::Vm.new_cid());
-        let device = leftover.join(DEVICES).join(ObjectKind::Disk.new_cid().as_str());
+        let device = leftover.join(DEVICES_DIRECTORY).join(ObjectKind::Disk.new_cid().as_str());
         fs::create_dir_all(&device).unwrap();
         assert!(cloud.remove_leftovers().is_err());
         assert!(device.exists());

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::AcceleratorChoice;
 use super::programs::QemuSystem;
-use crate::cpi::cloud::MACHINE_FILE;
+use crate::cpi::cloud::ACCELERATOR_FILE;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::files::{read_json, write_json};
 use crate::cpi::process::read_boot_id;
@@ -114,7 +114,7 @@ fn kvm_problem(system: &QemuSystem, root: &Path) -> CpiResult<Option<String>> {
         return Ok(Some(format!("opening /dev/kvm failed: {error}")));
     }
     let boot_id = read_boot_id().map_err(|error| CpiFailure::io("reading the id of this boot", error))?;
-    let path = root.join(MACHINE_FILE);
+    let path = root.join(ACCELERATOR_FILE);
     if let Some(record) = read_json::<ProbeRecord>(&path)?
         && record.boot_id == boot_id
         && record.version == system.version
@@ -128,7 +128,7 @@ fn kvm_problem(system: &QemuSystem, root: &Path) -> CpiResult<Option<String>> {
 
 /// Boots the guest of the probe. Returns the reason why it did not run, or `None`.
 fn probe(program: &Path, root: &Path) -> io::Result<Option<String>> {
-    let mut disk = tempfile::NamedTempFile::with_prefix_in(format!("{MACHINE_FILE}."), root)?;
+    let mut disk = tempfile::NamedTempFile::with_prefix_in(format!("{ACCELERATOR_FILE}."), root)?;
     let mut sector = [0; SECTOR_BYTES];
     sector[..PROBE.len()].copy_from_slice(&PROBE);
     sector[SIGNATURE_OFFSET..].copy_from_slice(&SIGNATURE);

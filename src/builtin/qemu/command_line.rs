@@ -6,20 +6,20 @@ use serde_json::{Value, json};
 
 use super::accelerator::Accelerator;
 use super::disk;
-use super::kernel::{INITRD, KERNEL, KernelStart};
+use super::kernel::{INITRD_FILE, KERNEL_FILE, KernelStart};
 use super::network::NetworksRecord;
 use super::properties::VmHardware;
-use super::qmp::SOCKET;
+use super::qmp::SOCKET_FILE;
 use crate::cpi::cid::Cid;
 
 /// The image that all VMs of a stemcell share.
-pub(super) const BASE: &str = "base.qcow2";
+pub(super) const BASE_IMAGE_FILE: &str = "base.qcow2";
 /// The root disk of a VM.
-pub(super) const ROOT: &str = "root.qcow2";
+pub(super) const ROOT_IMAGE_FILE: &str = "root.qcow2";
 /// The ephemeral disk of a VM.
-pub(super) const EPHEMERAL: &str = "ephemeral.qcow2";
+pub(super) const EPHEMERAL_IMAGE_FILE: &str = "ephemeral.qcow2";
 /// The config drive of a VM.
-pub(super) const CONFIG: &str = "config.img";
+pub(super) const CONFIG_IMAGE_FILE: &str = "config.img";
 /// The device of the ephemeral disk in the VM: disks are numbered by their slots on the bus.
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
 /// The devices and their slots on the PCI bus. Network cards are in slot 3, extra and persistent disks in
@@ -74,14 +74,14 @@ impl Machine<'_> {
         add("m", self.hardware.ram.to_string());
         add("rtc", "base=utc".to_owned());
         if let Some(kernel) = self.kernel {
-            add("kernel", KERNEL.to_owned());
+            add("kernel", KERNEL_FILE.to_owned());
             add("append", kernel.command_line.clone());
             if kernel.has_initrd {
-                add("initrd", INITRD.to_owned());
+                add("initrd", INITRD_FILE.to_owned());
             }
         }
         add("display", "none".to_owned());
-        add("qmp", format!("unix:{SOCKET},server=on,wait=off"));
+        add("qmp", format!("unix:{SOCKET_FILE},server=on,wait=off"));
         // The standard output is the pipe to the process that keeps the console.
         add("chardev", "file,id=console,path=/dev/stdout".to_owned());
         add("serial", "chardev:console".to_owned());
@@ -90,13 +90,13 @@ impl Machine<'_> {
         }
         add("object", "rng-random,id=random,filename=/dev/urandom".to_owned());
         add("device", format!("virtio-rng-pci,rng=random{}", slot("random")));
-        add("blockdev", node("root", "qcow2", ROOT, false).to_string());
+        add("blockdev", node("root", "qcow2", ROOT_IMAGE_FILE, false).to_string());
         add("device", format!("virtio-blk-pci,drive=root,serial=root,bootindex=1{}", slot("root")));
         if self.hardware.ephemeral_disk.is_some() {
-            add("blockdev", node("ephemeral", "qcow2", EPHEMERAL, false).to_string());
+            add("blockdev", node("ephemeral", "qcow2", EPHEMERAL_IMAGE_FILE, false).to_string());
             add("device", format!("virtio-blk-pci,drive=ephemeral,serial=ephemeral{}", slot("ephemeral")));
         }
-        add("blockdev", node("config", "raw", CONFIG, true).to_string());
+        add("blockdev", node("config", "raw", CONFIG_IMAGE_FILE, true).to_string());
         add("device", format!("virtio-blk-pci,drive=config,serial=config{}", slot("config")));
         let extra_disks = self.hardware.extra_disks.len();
         for (index, slot) in (0..extra_disks).zip(DISK_SLOTS) {
@@ -150,7 +150,7 @@ mod tests {
             |option: &str| &arguments[arguments.iter().position(|argument| argument == option).unwrap() + 1];
         assert_eq!(value("-name"), cid.as_str());
         assert!(value("-netdev").ends_with("restrict=on,id=net0"));
-        assert_eq!([value("-kernel"), value("-initrd")], [KERNEL, INITRD]);
+        assert_eq!([value("-kernel"), value("-initrd")], [KERNEL_FILE, INITRD_FILE]);
         assert_eq!(value("-append"), "root=/dev/vda1 a,b");
         let devices: Vec<&String> =
             arguments.iter().filter(|argument| argument.contains("virtio-blk")).collect();

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use base::console::{CONSOLE, PREVIOUS_CONSOLE};
+use base::console::{CONSOLE_FILE, PREVIOUS_CONSOLE_FILE};
 
 /// The maximum size of each file, in bytes.
 const MAX_FILE_BYTES: u64 = 512 << 10;
@@ -14,7 +14,7 @@ const MAX_FILE_BYTES: u64 = 512 << 10;
 /// Copies `input` to the console in `directory` until it ends.
 pub(super) fn keep(mut input: impl Read, directory: &Path) -> io::Result<()> {
     let open = || -> io::Result<(File, u64)> {
-        let path = directory.join(CONSOLE);
+        let path = directory.join(CONSOLE_FILE);
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let size = file.metadata()?.len();
         Ok((file, size))
@@ -29,7 +29,7 @@ pub(super) fn keep(mut input: impl Read, directory: &Path) -> io::Result<()> {
             Err(error) => return Err(error),
         };
         if size + count as u64 > MAX_FILE_BYTES {
-            fs::rename(directory.join(CONSOLE), directory.join(PREVIOUS_CONSOLE))?;
+            fs::rename(directory.join(CONSOLE_FILE), directory.join(PREVIOUS_CONSOLE_FILE))?;
             (file, size) = open()?;
         }
         // A full file system must not stop the VM, which waits for this process to read.
@@ -50,7 +50,7 @@ mod tests {
         let text = format!("{}the end\n", line.repeat(30_000));
         keep(text.as_bytes(), directory.path()).unwrap();
         keep(&b"after a reboot\n"[..], directory.path()).unwrap();
-        let sizes: Vec<u64> = [CONSOLE, PREVIOUS_CONSOLE]
+        let sizes: Vec<u64> = [CONSOLE_FILE, PREVIOUS_CONSOLE_FILE]
             .iter()
             .map(|name| fs::metadata(directory.path().join(name)).unwrap().len())
             .collect();

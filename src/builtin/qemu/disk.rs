@@ -26,9 +26,9 @@ use base::JsonObject;
 use base::files::durable::{create_private_directory, sync_parent};
 
 /// The image, in the directory of a disk or snapshot.
-pub(super) const IMAGE: &str = "disk.qcow2";
+pub(super) const IMAGE_FILE: &str = "disk.qcow2";
 /// The directory of attached disks, in the directory of a VM.
-const DEVICES: &str = "devices";
+const DEVICES_DIRECTORY: &str = "devices";
 /// The length of a serial number of a virtio disk. The agent compares that many characters.
 const SERIAL_CHARS: usize = 20;
 
@@ -57,7 +57,7 @@ pub(super) fn create(
     .map_err(CpiFailure::before_any_effect)?;
     let cid = ObjectKind::Disk.new_cid();
     let staging = cloud.create_staging(&cid)?;
-    if let Err(failure) = qemu_img.create(&staging.path.join(IMAGE), size) {
+    if let Err(failure) = qemu_img.create(&staging.path.join(IMAGE_FILE), size) {
         cloud.remove_staged(staging)?;
         return Err(failure);
     }
@@ -79,7 +79,7 @@ fn check_size(method: &str, size: u64) -> CpiResult<()> {
 
 /// Returns true if the disk in this directory has its image, which an operator may have removed.
 pub(super) fn has_image(directory: &Path) -> bool {
-    directory.join(IMAGE).is_file()
+    directory.join(IMAGE_FILE).is_file()
 }
 
 /// `resize_disk` and `update_disk`: grow a detached disk.
@@ -101,7 +101,7 @@ pub(super) fn update(
     }
     attachment::check_before_resize(cid, vm_of_disk(cloud, cid)?.as_ref(), record.size, size)?;
     if size > record.size {
-        QemuImg::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE), size)?;
+        QemuImg::new(&call.programs())?.resize(&lock, &lock.path.join(IMAGE_FILE), size)?;
         record.size = size;
         records::write(&lock, cid.kind(), &record)?;
     }
@@ -110,14 +110,14 @@ pub(super) fn update(
 
 /// `attach_disk`: returns the disk hint under contract v2, and null under contract v1. A repeated
 /// call plugs the disk in if an earlier one was interrupted.
-pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
-    let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
-    if !has_image(&pair.disk_lock.path) {
-        let path = pair.disk_lock.path.join(IMAGE);
+pub(super) fn attach(call: &QemuCall, disk_and_vm: &DiskAndVm) -> CpiResult<Value> {
+    let (vm, disk) = (&disk_and_vm.vm_lock.path, &disk_and_vm.disk);
+    if !has_image(&disk_and_vm.disk_lock.path) {
+        let path = disk_and_vm.disk_lock.path.join(IMAGE_FILE);
         return Err(CpiFailure::cloud(format!("the image of disk '{disk}' is lost: '{}'", path.display())));
     }
     record_device(vm, disk).map_err(|error| {
-        CpiFailure::io(format_args!("recording disk '{disk}' at VM '{}'", pair.vm), error)
+        CpiFailure::io(format_args!("recording disk '{disk}' at VM '{}'", disk_and_vm.vm), error)
     })?;
     if process::is_running(vm)? {
         plug_in(vm, disk).inspect_err(|_| {
@@ -129,9 +129,9 @@ pub(super) fn attach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<Value> {
 }
 
 /// `detach_disk`: succeeds if the disk is not attached.
-pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
-    let (vm, disk) = (&pair.vm_lock.path, &pair.disk);
-    if !pair.is_attached {
+pub(super) fn detach(call: &QemuCall, disk_and_vm: &DiskAndVm) -> CpiResult<()> {
+    let (vm, disk) = (&disk_and_vm.vm_lock.path, &disk_and_vm.disk);
+    if !disk_and_vm.is_attached {
         return Ok(());
     }
     if process::is_running(vm)? {
@@ -145,7 +145,7 @@ pub(super) fn detach(call: &QemuCall, pair: &DiskAndVm) -> CpiResult<()> {
 
 /// Returns the CIDs of the disks attached to the VM in this directory.
 pub(super) fn attached_disks(vm_directory: &Path) -> CpiResult<Vec<Cid>> {
-    Ok(list_names(&vm_directory.join(DEVICES))?
+    Ok(list_names(&vm_directory.join(DEVICES_DIRECTORY))?
         .iter()
         .filter_map(|name| ObjectKind::Disk.parse(name))
         .collect())
@@ -167,11 +167,11 @@ pub(super) fn vm_of_disk(cloud: &Cloud, cid: &Cid) -> CpiResult<Option<Cid>> {
 }
 
 fn device_path(vm_directory: &Path, disk: &Cid) -> PathBuf {
-    vm_directory.join(DEVICES).join(disk.as_str())
+    vm_directory.join(DEVICES_DIRECTORY).join(disk.as_str())
 }
 
 fn record_device(vm_directory: &Path, disk: &Cid) -> io::Result<()> {
-    create_private_directory(&vm_directory.join(DEVICES))?;
+    create_private_directory(&vm_directory.join(DEVICES_DIRECTORY))?;
     let path = device_path(vm_directory, disk);
     OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?.sync_all()?;
     sync_parent(&path)
@@ -191,7 +191,7 @@ fn hint(disk: &Cid) -> Value {
 
 /// Describes the image of a disk for QEMU.
 pub(super) fn node(disk: &Cid) -> Value {
-    let path = format!("../../{}/{disk}/{IMAGE}", ObjectKind::Disk.directory());
+    let path = format!("../../{}/{disk}/{IMAGE_FILE}", ObjectKind::Disk.directory());
     command_line::node(&node_name(disk), "qcow2", &path, false)
 }
 

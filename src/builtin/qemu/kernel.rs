@@ -12,9 +12,9 @@ use base::files::durable::create_private;
 use base::files::input;
 
 /// The kernel, in the directories of a stemcell and of a VM.
-pub(super) const KERNEL: &str = "kernel";
+pub(super) const KERNEL_FILE: &str = "kernel";
 /// The initial RAM disk, in the same directories.
-pub(super) const INITRD: &str = "initrd";
+pub(super) const INITRD_FILE: &str = "initrd";
 /// The offset of the signature in the header of a Linux kernel for x86, and the signature (Linux'
 /// `Documentation/arch/x86/boot.rst`).
 const SIGNATURE: (u64, [u8; 4]) = (0x202, *b"HdrS");
@@ -68,9 +68,9 @@ impl KernelFiles {
 
     /// Copies the files into the directory of a stemcell.
     pub(super) fn copy_to(&self, directory: &Path) -> CpiResult<()> {
-        copy(&self.kernel, &directory.join(KERNEL), MAX_KERNEL_BYTES)?;
+        copy(&self.kernel, &directory.join(KERNEL_FILE), MAX_KERNEL_BYTES)?;
         match &self.initrd {
-            Some(initrd) => copy(initrd, &directory.join(INITRD), MAX_INITRD_BYTES),
+            Some(initrd) => copy(initrd, &directory.join(INITRD_FILE), MAX_INITRD_BYTES),
             None => Ok(()),
         }
     }
@@ -105,7 +105,7 @@ fn copy(source: &File, target_path: &Path, limit: u64) -> CpiResult<()> {
 
 /// Links the files of a stemcell, if it has them, into the directory of a VM.
 pub(super) fn link(stemcell_directory: &Path, vm_directory: &Path) -> CpiResult<()> {
-    for name in [KERNEL, INITRD] {
+    for name in [KERNEL_FILE, INITRD_FILE] {
         match fs::hard_link(stemcell_directory.join(name), vm_directory.join(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(CpiFailure::io(format_args!("linking the {name} of the stemcell"), error));
@@ -118,8 +118,8 @@ pub(super) fn link(stemcell_directory: &Path, vm_directory: &Path) -> CpiResult<
 
 /// Returns the start of the VM in this directory, or `None` if it boots from its disk.
 pub(super) fn start(vm_directory: &Path, config: &Config) -> Option<KernelStart> {
-    vm_directory.join(KERNEL).exists().then(|| KernelStart {
-        has_initrd: vm_directory.join(INITRD).exists(),
+    vm_directory.join(KERNEL_FILE).exists().then(|| KernelStart {
+        has_initrd: vm_directory.join(INITRD_FILE).exists(),
         command_line: format!("{ARGUMENTS} {}", config.kernel_arguments()).trim_end().to_owned(),
     })
 }

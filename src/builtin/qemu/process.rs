@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::qmp::{Qmp, SOCKET};
+use super::qmp::{Qmp, SOCKET_FILE};
 use crate::cpi::cid::ObjectKind;
 use crate::cpi::cloud::{Cloud, list_names};
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
@@ -22,8 +22,8 @@ use base::console::LastBoot;
 
 /// The file with the identity of QEMU.
 const PROCESS_FILE: &str = "process.json";
-/// The errors of QEMU.
-const LOG_FILE: &str = base::vm_directory::QEMU_LOG;
+/// The file with the errors of QEMU and of `vm-console`.
+const LOG_FILE: &str = base::vm_directory::QEMU_LOG_FILE;
 /// The maximum size of the part of the log that is read, in bytes.
 const MAX_LOG_BYTES: u64 = 64 << 10;
 /// The time that QEMU has until it answers.
@@ -57,7 +57,7 @@ pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()>
     let open_error = |error| start_error("opening the log of QEMU", error);
     let log_start = fs::metadata(&path).map_or(0, |metadata| metadata.len());
     // The socket of an earlier QEMU must not be taken for that of the new one.
-    match fs::remove_file(directory.join(SOCKET)) {
+    match fs::remove_file(directory.join(SOCKET_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             return Err(start_error("removing the socket of an earlier QEMU", error));
         }
@@ -234,7 +234,7 @@ pub(super) fn prepare_removal(_: &Cloud, directory: &Path) -> CpiResult<()> {
     stop(directory)
 }
 
-/// Returns the state of a VM whose guest or QEMU did not do its part, for an error.
+/// Describes the state of a VM whose guest or QEMU did not answer or act in time, for an error.
 pub(super) fn describe_state(directory: &Path) -> String {
     let status = Qmp::try_connect(directory).ok().and_then(|mut qmp| {
         let status = qmp.run("query-status", &json!({})).ok()?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 
 /// The socket, in the VM's directory.
-pub(super) const SOCKET: &str = "qmp";
+pub(super) const SOCKET_FILE: &str = "qmp";
 /// The timeout of one command.
 const QMP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a message, in bytes.
@@ -42,7 +42,8 @@ impl Qmp {
     pub(super) fn try_connect(directory: &Path) -> io::Result<Qmp> {
         // The path of a socket must be short, and that of the directory may be long.
         let directory_file = File::open(directory)?;
-        let stream = UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET}", directory_file.as_raw_fd()))?;
+        let stream =
+            UnixStream::connect(format!("/proc/self/fd/{}/{SOCKET_FILE}", directory_file.as_raw_fd()))?;
         stream.set_write_timeout(Some(QMP_TIMEOUT))?;
         let mut qmp = Qmp { stream, buffer: Vec::new(), events: Vec::new() };
         let greeting = qmp.receive(Instant::now() + QMP_TIMEOUT)?;
@@ -158,7 +159,7 @@ mod tests {
         greeting: &'static str,
         answers: &'static [&'static str],
     ) -> thread::JoinHandle<()> {
-        let listener = UnixListener::bind(directory.join(SOCKET)).unwrap();
+        let listener = UnixListener::bind(directory.join(SOCKET_FILE)).unwrap();
         thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(greeting.as_bytes()).unwrap();

@@ -26,23 +26,23 @@ use artifact::disk_image::boot_record::{
 };
 use base::files::input;
 
-/// The disk, until it is converted.
-const DISK: &str = "disk.raw";
-/// The commands of debugfs.
-const COMMANDS: &str = "debugfs.commands";
+/// The file of the disk, until it is converted.
+const DISK_FILE: &str = "disk.raw";
+/// The file with the commands of debugfs.
+const COMMANDS_FILE: &str = "debugfs.commands";
 /// The features of the file system: those of ext4 in e2fsprogs 1.43. The kernel and the programs in the image
 /// may not know later ones.
 const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
                         sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
 /// The offset of the partition.
-const PARTITION_BYTES: u64 = MIB;
+const PARTITION_OFFSET_BYTES: u64 = MIB;
 /// The type of a Linux partition.
 const LINUX_PARTITION: u8 = 0x83;
 const BLOCK_BYTES: u64 = 4096;
 /// The bytes-per-inode ratio of mke2fs. The file system is larger by this for each file, so that it has
 /// enough inodes.
-const INODE_BYTES: u64 = 16 << 10;
+const BYTES_PER_INODE: u64 = 16 << 10;
 /// The free space in addition to the files. The journal takes a part of it.
 const SLACK_BYTES: u64 = 512 * MIB;
 /// The maximum length of a path. Some C libraries let debugfs read lines of at most 1 KiB.
@@ -50,7 +50,7 @@ const MAX_PATH_BYTES: usize = 900;
 /// The timeout of each program, which writes a whole image.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(1800);
 /// The configuration of the bosh-agent.
-const AGENT_CONFIGURATION: &str = "var/vcap/bosh/agent.json";
+const AGENT_CONFIGURATION_FILE: &str = "var/vcap/bosh/agent.json";
 const MAX_AGENT_CONFIGURATION_BYTES: u64 = 1 << 20;
 
 /// The disk of a root file system, before it is made.
@@ -86,27 +86,27 @@ impl RootDisk {
     /// Writes the image of the disk to the file `image` in `directory`.
     pub(super) fn make(&self, qemu_img: &QemuImg, directory: &Path, image: &str) -> CpiResult<()> {
         self.replace_agent_configuration()
-            .map_err(|error| CpiFailure::io(format_args!("replacing '{AGENT_CONFIGURATION}'"), error))?;
+            .map_err(|error| CpiFailure::io(format_args!("replacing '{AGENT_CONFIGURATION_FILE}'"), error))?;
         let bytes = self.partition_bytes();
         self.make_file_system(directory, bytes)?;
-        let disk = directory.join(DISK);
+        let disk = directory.join(DISK_FILE);
         write_boot_record(&disk, bytes)
             .map_err(|error| CpiFailure::io(format_args!("writing '{}'", disk.display()), error))?;
         self.set_attributes(directory)?;
         qemu_img.convert(&disk, "raw", &directory.join(image))?;
-        let result = fs::remove_file(&disk).and_then(|()| fs::remove_file(directory.join(COMMANDS)));
+        let result = fs::remove_file(&disk).and_then(|()| fs::remove_file(directory.join(COMMANDS_FILE)));
         result.map_err(|error| CpiFailure::io(format_args!("removing '{}'", disk.display()), error))
     }
 
     /// Configures the bosh-agent for a config drive and real disks, if the image has one. In a stemcell for
     /// warden, it expects a container.
     fn replace_agent_configuration(&self) -> io::Result<()> {
-        let attributes = self.files.attributes.get(Path::new(AGENT_CONFIGURATION));
-        // Nothing above it is a link, because it was unpacked.
+        let attributes = self.files.attributes.get(Path::new(AGENT_CONFIGURATION_FILE));
+        // No directory above the file is a link: nothing is unpacked through a link.
         if !attributes.is_some_and(|attributes| attributes.is_file()) {
             return Ok(());
         }
-        let path = self.files.path.join(AGENT_CONFIGURATION);
+        let path = self.files.path.join(AGENT_CONFIGURATION_FILE);
         let bytes = input::read(&path, MAX_AGENT_CONFIGURATION_BYTES)?;
         let configuration: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let mut linux = json!({
@@ -126,7 +126,7 @@ impl RootDisk {
             "Platform": {"Linux": linux},
             "Infrastructure": {"Settings": {"Sources": [source]}},
         });
-        // It may be a hard link to another file.
+        // The file may be a hard link: another file must keep its content.
         fs::remove_file(&path)?;
         fs::write(&path, format!("{configuration:#}\n"))
     }
@@ -134,8 +134,9 @@ impl RootDisk {
     /// Returns the size of the partition: the files, and free space.
     fn partition_bytes(&self) -> u64 {
         let attributes = self.files.attributes.values();
-        let content: u64 =
-            attributes.map(|attributes| attributes.size.next_multiple_of(BLOCK_BYTES) + INODE_BYTES).sum();
+        let content: u64 = attributes
+            .map(|attributes| attributes.size.next_multiple_of(BLOCK_BYTES) + BYTES_PER_INODE)
+            .sum();
         // The journal and the tables of a file system grow with it.
         (content + content / 16 + SLACK_BYTES).next_multiple_of(MIB)
     }
@@ -144,9 +145,9 @@ impl RootDisk {
     fn make_file_system(&self, directory: &Path, bytes: u64) -> CpiResult<()> {
         let mut command = Command::new(&self.mke2fs);
         command.args(["-q", "-F", "-t", "ext4", "-L", "root", "-m", "1", "-O", FEATURES]);
-        command.args(["-b", &BLOCK_BYTES.to_string(), "-i", &INODE_BYTES.to_string(), "-I", "256"]);
-        command.args(["-E", &format!("offset={PARTITION_BYTES}"), "-d"]).arg(&self.files.path);
-        command.args([DISK, &format!("{}k", bytes >> 10)]);
+        command.args(["-b", &BLOCK_BYTES.to_string(), "-i", &BYTES_PER_INODE.to_string(), "-I", "256"]);
+        command.args(["-E", &format!("offset={PARTITION_OFFSET_BYTES}"), "-d"]).arg(&self.files.path);
+        command.args([DISK_FILE, &format!("{}k", bytes >> 10)]);
         let output = run_in(directory, &mut command, &self.mke2fs)?;
         if output.status.success() {
             return Ok(());
@@ -158,14 +159,15 @@ impl RootDisk {
 
     /// Sets the owners and modes that the archive has.
     fn set_attributes(&self, directory: &Path) -> CpiResult<()> {
-        let path = directory.join(COMMANDS);
+        let path = directory.join(COMMANDS_FILE);
         self.write_commands(&path)
             .map_err(|error| CpiFailure::io(format_args!("writing '{}'", path.display()), error))?;
         let mut command = Command::new(&self.debugfs);
-        // A relative path has no other question mark.
-        command.args(["-w", "-f", COMMANDS]).arg(format!("{DISK}?offset={PARTITION_BYTES}"));
+        // debugfs ends the name of the file at the first question mark. The path of `directory` may have one.
+        command.args(["-w", "-f", COMMANDS_FILE]);
+        command.arg(format!("{DISK_FILE}?offset={PARTITION_OFFSET_BYTES}"));
         let output = run_in(directory, &mut command, &self.debugfs)?;
-        // Its exit status is 0 also if a command failed. The first line is its version.
+        // The exit status of debugfs is 0 also if a command failed. The first line is its version.
         let mut problems = output.stderr.lines().filter(|line| !line.starts_with("debugfs "));
         match problems.find(|line| !line.trim().is_empty()) {
             Some(problem) => Err(image_error(self.debugfs.display(), problem)),
@@ -203,10 +205,10 @@ fn write_boot_record(disk: &Path, partition_bytes: u64) -> io::Result<()> {
     };
     let mut entry = [0; ENTRY_BYTES];
     entry[TYPE_OFFSET] = LINUX_PARTITION;
-    entry[START_OFFSET..LENGTH_OFFSET].copy_from_slice(&sectors(PARTITION_BYTES)?);
+    entry[START_OFFSET..LENGTH_OFFSET].copy_from_slice(&sectors(PARTITION_OFFSET_BYTES)?);
     entry[LENGTH_OFFSET..].copy_from_slice(&sectors(partition_bytes)?);
     let file = File::options().write(true).open(disk)?;
     file.write_all_at(&entry, ENTRIES_OFFSET as u64)?;
     file.write_all_at(&SIGNATURE, SIGNATURE_OFFSET as u64)?;
-    file.set_len(PARTITION_BYTES + partition_bytes)
+    file.set_len(PARTITION_OFFSET_BYTES + partition_bytes)
 }

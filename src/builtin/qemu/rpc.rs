@@ -87,12 +87,12 @@ impl CloudMethods for QemuCall<'_, '_> {
         disk::update(self, cloud, disk, size, cloud_properties.as_ref())
     }
 
-    fn attach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<Value> {
-        disk::attach(self, pair)
+    fn attach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<Value> {
+        disk::attach(self, disk_and_vm)
     }
 
-    fn detach_disk(&mut self, pair: &DiskAndVm) -> CpiResult<()> {
-        disk::detach(self, pair)
+    fn detach_disk(&mut self, disk_and_vm: &DiskAndVm) -> CpiResult<()> {
+        disk::detach(self, disk_and_vm)
     }
 
     fn snapshot_disk(&mut self, cloud: &Cloud, disk: &Cid, metadata: JsonObject) -> CpiResult<Value> {

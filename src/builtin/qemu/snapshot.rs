@@ -41,13 +41,13 @@ pub(super) fn create(
     };
     let cid = ObjectKind::Snapshot.new_cid();
     let staging = cloud.create_staging(&cid)?;
-    let image = staging.path.join(disk::IMAGE);
+    let image = staging.path.join(disk::IMAGE_FILE);
     let result = match running_vm {
         Some(vm) => qemu_img
-            .read_info_while_in_use(&disk_lock.path.join(disk::IMAGE))
+            .read_info_while_in_use(&disk_lock.path.join(disk::IMAGE_FILE))
             .and_then(|info| qemu_img.create_bytes(&image, info.virtual_size))
             .and_then(|()| copy_while_running(&mut Qmp::connect(&vm.path)?, disk, &cid)),
-        None => qemu_img.convert(&disk_lock.path.join(disk::IMAGE), "qcow2", &image),
+        None => qemu_img.convert(&disk_lock.path.join(disk::IMAGE_FILE), "qcow2", &image),
     };
     if let Err(failure) = result {
         cloud.remove_staged(staging)?;
@@ -62,7 +62,7 @@ pub(super) fn create(
 
 /// Lets QEMU copy the disk of a running VM to the image of the staged snapshot.
 fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()> {
-    let path = format!("../../staging/{snapshot}/{}", disk::IMAGE);
+    let path = format!("../../staging/{snapshot}/{}", disk::IMAGE_FILE);
     // A killed call may have left the job and its target node.
     let _ = qmp.run("job-cancel", &json!({"id": JOB}));
     let _ = qmp.run("blockdev-del", &json!({"node-name": JOB}));

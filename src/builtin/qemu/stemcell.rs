@@ -19,7 +19,7 @@ use artifact::disk_image::boot_record::{SECTOR_BYTES, SIGNATURE, SIGNATURE_OFFSE
 use base::JsonObject;
 
 /// The image, in the stemcell's directory.
-pub(super) const IMAGE: &str = "image.qcow2";
+pub(super) const IMAGE_FILE: &str = "image.qcow2";
 
 /// The checked source of a stemcell.
 enum StemcellSource {
@@ -56,11 +56,11 @@ pub(super) fn create(
     let staging = cloud.create_staging(&cid)?;
     let (result, form) = match &source {
         StemcellSource::Disk(disk, format) => {
-            (qemu_img.convert(&disk.path, format, &staging.path.join(IMAGE)), *format)
+            (qemu_img.convert(&disk.path, format, &staging.path.join(IMAGE_FILE)), *format)
         }
         StemcellSource::RootFileSystem(disk, kernel) => {
             let copy_result = kernel.copy_to(&staging.path);
-            (copy_result.and_then(|()| disk.make(&qemu_img, &staging.path, IMAGE)), "root file system")
+            (copy_result.and_then(|()| disk.make(&qemu_img, &staging.path, IMAGE_FILE)), "root file system")
         }
     };
     if let Err(failure) = result {

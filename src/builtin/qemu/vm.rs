@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::accelerator;
 use super::command_line::{
-    BASE, CONFIG, EPHEMERAL, EPHEMERAL_DEVICE, Machine, ROOT, extra_device, extra_image,
+    BASE_IMAGE_FILE, CONFIG_IMAGE_FILE, EPHEMERAL_DEVICE, EPHEMERAL_IMAGE_FILE, Machine, ROOT_IMAGE_FILE,
+    extra_device, extra_image,
 };
 use super::image::QemuImg;
 use super::kernel;
@@ -56,7 +57,7 @@ pub(super) fn create(
     let staging = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let result = (|| {
-        fs::hard_link(stemcell.path.join(stemcell::IMAGE), staging.path.join(BASE))
+        fs::hard_link(stemcell.path.join(stemcell::IMAGE_FILE), staging.path.join(BASE_IMAGE_FILE))
             .map_err(|error| CpiFailure::io("linking the image of the stemcell", error))?;
         kernel::link(&stemcell.path, &staging.path)?;
         drop(stemcell);
@@ -71,7 +72,7 @@ pub(super) fn create(
             ntp: &call.config.ntp,
         })?;
         let settings = with_disks(settings, &hardware);
-        config_drive::create_image(&staging.path.join(CONFIG), cid.as_str(), &settings)?;
+        config_drive::create_image(&staging.path.join(CONFIG_IMAGE_FILE), cid.as_str(), &settings)?;
         boot(call, &staging, &cid, &record, &hardware, &system)
     })();
     if let Err(failure) = result {
@@ -86,8 +87,8 @@ pub(super) fn create(
 /// Creates the root disk, the ephemeral disk and the extra disks in the VM's staged directory.
 fn make_disks(qemu_img: &QemuImg, staging: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
     let directory = staging.path.as_path();
-    qemu_img.create_overlay(directory, BASE, ROOT)?;
-    let root = directory.join(ROOT);
+    qemu_img.create_overlay(directory, BASE_IMAGE_FILE, ROOT_IMAGE_FILE)?;
+    let root = directory.join(ROOT_IMAGE_FILE);
     if let Some(size) = hardware.root_disk_size {
         let minimum = qemu_img.read_info(&root)?.virtual_size.div_ceil(MIB);
         if size < minimum {
@@ -99,7 +100,7 @@ fn make_disks(qemu_img: &QemuImg, staging: &ObjectLock, hardware: &VmHardware) -
         qemu_img.resize(staging, &root, size)?;
     }
     if let Some(size) = hardware.ephemeral_disk {
-        qemu_img.create(&directory.join(EPHEMERAL), size)?;
+        qemu_img.create(&directory.join(EPHEMERAL_IMAGE_FILE), size)?;
     }
     for (index, size) in hardware.extra_disks.iter().enumerate() {
         qemu_img.create(&directory.join(extra_image(index)), *size)?;

@@ -174,7 +174,7 @@ fn load_outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedMani
     inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
     file.insert_into(&mut inputs);
     let options = manifest::LoadOptions::default();
-    manifest::load_with(&inputs.without_programs(), &options, redactor).map(Some)
+    manifest::load_with_options(&inputs.without_programs(), &options, redactor).map(Some)
 }
 
 /// Returns the programs that options of the env file choose: the CPIs of the CPI config, compiled CPIs, and

@@ -659,7 +659,7 @@ pub(super) fn named_command<'g>(grammar: &'g Command, words: &[OsString]) -> (St
                 name = format!("{name} {}", subcommand.get_name());
                 command = subcommand;
             }
-            // It stands in place of a command.
+            // The word stands in place of a command.
             None if is_in_group && !is_option && !follows_option => break,
             None => {}
         }

@@ -117,7 +117,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
             "{}: {}\nmay have created {}",
             group.last_request(),
             answers.join("; "),
-            group.how_to_find()
+            group.describe_in_iaas()
         );
         let title = match group.suspects() {
             [suspect] => format!("failed call for a {}", suspect.kind),

@@ -44,7 +44,8 @@ pub(super) fn check(run: &mut Run<'_>) {
                 run.check("life cycle", |_| Err::<(), _>(CheckStop::Skipped(reason)));
             }
             None => {
-                LifecycleCheck { run: &mut *run, stemcell: stemcell.clone(), contract, lost_in: None }.run()
+                LifecycleCheck { run: &mut *run, stemcell: stemcell.clone(), contract, losing_check: None }
+                    .run()
             }
         }
     }
@@ -94,7 +95,7 @@ struct LifecycleCheck<'r, 'a> {
     stemcell: Option<CreatedResource>,
     contract: Contract,
     /// The check in which the VM was lost.
-    lost_in: Option<String>,
+    losing_check: Option<String>,
 }
 
 const NO_VM_REASON: &str = "no VM was created";
@@ -112,7 +113,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let disk = self.check_resize_and_update_disk(disk);
         self.check_parallel_calls(vm.as_ref());
         let deleted_disk = self.check_create_and_delete_disk();
-        let existing_vm = vm.as_ref().filter(|_| self.lost_in.is_none());
+        let existing_vm = vm.as_ref().filter(|_| self.losing_check.is_none());
         missing_resources::check_deleted_disk(self.run, existing_vm, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.check_delete_vm(vm.as_ref(), vm_and_disk.as_ref());
@@ -147,7 +148,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                 match (check.ask_presence(vm), outcome) {
                     (Ok(Some(false)), outcome) => {
                         is_lost = true;
-                        check.is_promised = true;
+                        check.is_promised_by_contract = true;
                         let refusal = match outcome {
                             Err(CheckStop::Failed(reason)) => format!("{reason}; "),
                             _ => String::new(),
@@ -162,13 +163,13 @@ impl<'a> LifecycleCheck<'_, 'a> {
             },
         );
         if is_lost {
-            self.lost_in = Some(name.to_owned());
+            self.losing_check = Some(name.to_owned());
         }
     }
 
     /// Returns the reason to skip checks that need the VM, if it was lost.
     fn reason_of_lost_vm(&self) -> Option<String> {
-        self.lost_in.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
+        self.losing_check.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
     /// Checks `create_vm`, `has_vm` and `set_vm_metadata`. Returns the VM if one was created.

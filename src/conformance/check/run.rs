@@ -116,7 +116,7 @@ impl<'a> Run<'a> {
             stage: &stage,
             violations: Vec::new(),
             unmet_expectations: Vec::new(),
-            is_promised: true,
+            is_promised_by_contract: true,
             had_error: false,
             remarks: Vec::new(),
             duration: Duration::ZERO,
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         let RunningCheck {
             mut violations,
             mut unmet_expectations,
-            is_promised,
+            is_promised_by_contract,
             remarks,
             duration,
             resources,
@@ -139,7 +139,8 @@ impl<'a> Run<'a> {
             // Problems of the answer's form may explain the failure.
             Err(CheckStop::Failed(reason)) => {
                 if !violations.contains(&reason) && !unmet_expectations.contains(&reason) {
-                    let reasons = if is_promised { &mut violations } else { &mut unmet_expectations };
+                    let reasons =
+                        if is_promised_by_contract { &mut violations } else { &mut unmet_expectations };
                     reasons.insert(0, reason);
                 }
                 (None, None)

@@ -54,7 +54,7 @@ pub(super) struct RunningCheck<'r, 'a> {
     /// Expectations of callers that the CPI does not meet, and that the contract does not promise.
     pub(super) unmet_expectations: Vec<String>,
     /// True if the contract promises the behaviour that the check expects.
-    pub(super) is_promised: bool,
+    pub(super) is_promised_by_contract: bool,
     /// True if the CPI answered a call of a method that it implements with an error.
     pub(super) had_error: bool,
     pub(super) remarks: Vec<String>,
@@ -87,7 +87,7 @@ impl RunningCheck<'_, '_> {
 
     /// Marks the following expectations as not promised by the contract.
     pub(super) fn expect_beyond_contract(&mut self) {
-        self.is_promised = false;
+        self.is_promised_by_contract = false;
     }
 
     /// Adds a violation of the contract. The check continues and fails at its end.
@@ -201,7 +201,7 @@ impl RunningCheck<'_, '_> {
                 None => problem,
             };
             // A missing answer is a violation only if the contract promises an answer.
-            match self.is_promised || raw_answer.content != AnswerBody::Unusable {
+            match self.is_promised_by_contract || raw_answer.content != AnswerBody::Unusable {
                 true => self.add_violation(problem),
                 false => self.add_unmet_expectation(problem),
             }

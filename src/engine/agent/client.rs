@@ -137,7 +137,7 @@ impl AuthenticatedClient {
             .timeout_connect(Some(timeouts.connect))
             .timeout_global(Some(timeouts.message))
             .build();
-        let tls = tls_of_known(endpoint);
+        let tls = tls_for_known_certificates(endpoint);
         let http = match proxy {
             Some(proxy) => proxy.create_http_client(config, tls),
             None => http_client::create_client(config, tls, Arc::clone(signal_check)),
@@ -536,7 +536,7 @@ impl Agent {
 }
 
 /// Returns the TLS settings for an agent whose certificate is known and may have expired.
-fn tls_of_known(endpoint: &AgentEndpoint) -> Option<Arc<rustls::ClientConfig>> {
+fn tls_for_known_certificates(endpoint: &AgentEndpoint) -> Option<Arc<rustls::ClientConfig>> {
     let ServerTrust::Roots(roots) = &endpoint.trust else { return None };
     if endpoint.known_certificates.is_empty() {
         return None;

@@ -117,7 +117,7 @@ pub(crate) fn hints_for_suspect(suspect: &Suspect, vm: Option<&str>) -> Vec<Stri
                 shell_word(vm),
                 cpi_option.unwrap_or_default()
             ),
-            None => format!("look in the IaaS for {}, and delete it", suspect.how_to_find()),
+            None => format!("look in the IaaS for {}, and delete it", suspect.describe_in_iaas()),
         },
         format!("then forget the call: `monopile state forget MANIFEST --call {}`", suspect.request_id),
     ]

@@ -68,7 +68,7 @@ pub struct SshHost {
 }
 
 /// The directory in which agents keep blobs (`settings/directories` of the agent).
-const BLOBS: &str = "/var/vcap/data/blobs";
+const BLOBS_DIRECTORY: &str = "/var/vcap/data/blobs";
 
 /// The reason for stopping the jobs.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +124,7 @@ impl Agent {
             let problem = "the ID of the blob is not valid".to_owned();
             return Err(AgentError::Protocol { method: "remove_file".to_owned(), problem });
         }
-        self.clean_up("remove_file", json!([format!("{BLOBS}/{id}")]))
+        self.clean_up("remove_file", json!([format!("{BLOBS_DIRECTORY}/{id}")]))
     }
 
     /// Returns the agent's state.

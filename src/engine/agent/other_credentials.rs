@@ -33,7 +33,7 @@ impl OtherCredentials {
         };
         Some(OtherCredentials {
             problem: format!("{error}; {differ}"),
-            hints: CredentialDigests::how_to_pass(
+            hints: CredentialDigests::hints_to_pass(
                 Some(deployed_digests),
                 names.first()?,
                 run_credentials,

@@ -272,7 +272,7 @@ impl<'a> CpiConnection<'a> {
     }
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
-    pub(crate) fn may_have_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
+    pub(crate) fn fetch_may_have_vm(&self, stage: &Stage, cid: &VmCid) -> Result<bool> {
         match self.call_unrecorded(stage, Method::HasVm, vec![json!(cid)])? {
             Ok(answer) => Ok(answer == Answer::Boolean(true)),
             Err(error) if error.kind() == Some(&CpiErrorKind::NotImplemented) => Ok(true),

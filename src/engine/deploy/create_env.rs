@@ -38,7 +38,8 @@ pub fn create_env(
 
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    // A saved plan has no generated values, so a run that needs some must not save any before it is refused.
+    // A saved plan has no generated values. A run that needs some is refused later, and must not have saved
+    // any.
     let inputs = Inputs { discards_generated: saved_plan.is_some(), ..inputs.clone() };
     let early_installation = OnceCell::new();
     let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {

@@ -104,7 +104,7 @@ pub fn find_deletions(storage: &Storage, manifest: &Path, name: Option<&str>) ->
         if !intent.effect.creates() {
             continue;
         }
-        let (method, resource) = (&intent.method, intent.effect.how_to_find());
+        let (method, resource) = (&intent.method, intent.effect.describe_in_iaas());
         match open_calls::read_status(&state, &intent, &call)? {
             OpenCallStatus::Unknown => unknown_resources.push(resource),
             OpenCallStatus::Settles | OpenCallStatus::Running => {

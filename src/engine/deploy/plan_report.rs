@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
 use super::request::{CreateEnvRequest, NO_VERIFY};
 use super::validate::{ValidationInputs, validate};
-use crate::effects::{Effect, how_to_forget};
+use crate::effects::{Effect, instruction_to_forget};
 use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::open_calls::{self, OpenCallStatus};
@@ -159,7 +159,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
             }
         },
     };
-    let is_vm_expected = check_open_calls(run, request, &state)?;
+    let is_vm_expected = check_may_have_created_vm(run, request, &state)?;
     suspects::report(run, &state);
     let validating = run.reporter.stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
@@ -202,7 +202,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
 
 /// Fails if create-env would stop at an open call. Notes calls that it settles first. Returns true if one of
 /// these may have created the VM, so that its agent answers.
-fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
+fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
     let mut is_vm_expected = false;
     for (intent, call) in Journal::of(&run.paths.state.resolve_links()?).read_open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
@@ -214,7 +214,7 @@ fn check_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State)
                     "create-env would stop: the outcome of the CPI's `{method}` (request {request_id}) \
                      is unknown"
                 ))
-                .with_hint(how_to_forget(&intent.effect, command)));
+                .with_hint(instruction_to_forget(&intent.effect, command)));
             }
             OpenCallStatus::Running => run.reporter.note(format!(
                 "create-env first waits for the `{method}` that is still running (request {request_id}), \
@@ -304,7 +304,7 @@ impl PlanReport {
     /// Returns the reason for the deploy, if the plan deploys.
     fn reason(&self) -> Option<&str> {
         let is_deploy_step =
-            |step: &&ReportedStep| matches!(step.step.as_str(), "create_vm" | "update_vm" | "keep_jobs");
+            |step: &&ReportedStep| matches!(step.step_kind.as_str(), "create_vm" | "update_vm" | "keep_jobs");
         self.steps.iter().find(is_deploy_step).map(|step| step.reason.as_str())
     }
 
@@ -323,7 +323,7 @@ impl PlanReport {
         lines.extend(self.steps.iter().enumerate().map(|(index, step)| {
             let number = index + 1;
             let deleted_resource =
-                step.step.starts_with("delete_").then(|| deleted_resources.next()).flatten();
+                step.step_kind.starts_with("delete_").then(|| deleted_resources.next()).flatten();
             let description = match deleted_resource {
                 Some(resource) => format!("Delete {resource}"),
                 None => step.description.clone(),

@@ -75,7 +75,7 @@ impl ReachableEnvironment {
 
     /// Checks that jobs were deployed to the VM.
     pub(super) fn check_has_jobs(&self) -> Result<()> {
-        if AgentState::fetch_is_without_jobs(&self.agent, self.store.state())? {
+        if AgentState::fetch_lacks_jobs(&self.agent, self.store.state())? {
             let problem = format!("{} has no jobs: the last deploy did not finish", self.instance);
             return Err(Error::failure(problem)
                 .with_note("nothing was changed")

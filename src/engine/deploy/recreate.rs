@@ -73,7 +73,7 @@ fn load(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<L
     let inputs = prepare::read_only_inputs(&request.inputs, state);
     // With other credentials, `create_env` reports these and not every difference.
     let check = |values: &[VariableValue]| credentials::check(run, &inputs, state, values);
-    manifest::load_checked(&inputs, &run.redactor, &check)
+    manifest::load_with_check(&inputs, &run.redactor, &check)
 }
 
 /// Returns the differences between the manifest and the deployed one, if there are any. The list is empty if

@@ -106,7 +106,7 @@ pub(super) fn step_started_event(
     Event::StepStarted {
         number: index + 1,
         count: plan.steps.len(),
-        step: planned_step.step.name(),
+        step_kind: planned_step.step.name(),
         description: planned_step.step.describe(instance),
         text: planned_step.step.text(instance),
         reason: planned_step.reason.clone(),

@@ -218,7 +218,7 @@ pub(super) fn stop(
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected_agent_id = executor.state().vm().map(|vm| vm.agent_id.clone());
     let wait_stage = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
-    if !executor.may_have_vm(&wait_stage, vm)? {
+    if !executor.fetch_may_have_vm(&wait_stage, vm)? {
         wait_stage.skip("the CPI does not find the VM");
         return Contradiction::check(executor, agent, vm, stage.reporter());
     }

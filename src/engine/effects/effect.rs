@@ -195,12 +195,12 @@ impl Effect {
             Effect::CreateStemcell { .. }
             | Effect::CreateVm { .. }
             | Effect::CreateDisk { .. }
-            | Effect::SnapshotDisk { .. } => self.how_to_find(),
+            | Effect::SnapshotDisk { .. } => self.describe_in_iaas(),
         }
     }
 
-    /// Describes how to find in the IaaS what an unanswered call may have created.
-    pub(crate) fn how_to_find(&self) -> String {
+    /// Describes what an unanswered call may have created, so that an operator can find it in the IaaS.
+    pub(crate) fn describe_in_iaas(&self) -> String {
         describe_in_iaas(&self.possible_creation(), self.cpi())
     }
 
@@ -389,6 +389,6 @@ mod tests {
         assert_eq!(text, json!({"effect": "delete_disk", "cid": "disk-1", "cpi": "a"}));
         let read: Effect = serde_json::from_value(text).unwrap();
         assert_eq!(read.cpi(), Some("a"));
-        assert!(read.how_to_find().ends_with("of CPI 'a'"), "{}", read.how_to_find());
+        assert!(read.describe_in_iaas().ends_with("of CPI 'a'"), "{}", read.describe_in_iaas());
     }
 }

@@ -229,8 +229,8 @@ impl<'a> Executor<'a> {
     }
 
     /// Returns true if the VM exists, or if the CPI does not implement `has_vm`.
-    pub(crate) fn may_have_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
-        let may_exist = self.cpis.connect_in_own_stage(vm.cpi())?.may_have_vm(stage, &vm.cid)?;
+    pub(crate) fn fetch_may_have_vm(&self, stage: &Stage, vm: &VmHandle) -> Result<bool> {
+        let may_exist = self.cpis.connect_in_own_stage(vm.cpi())?.fetch_may_have_vm(stage, &vm.cid)?;
         if !may_exist {
             self.denied_resources.borrow_mut().push(vm.clone().into());
         }

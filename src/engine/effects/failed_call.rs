@@ -136,7 +136,7 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
             && group.suspects().iter().any(|other| other.request_id == suspect.request_id)
     });
     if is_repeated {
-        let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::how_to_find).collect();
+        let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::describe_in_iaas).collect();
         return [
             format!(
                 "look in the IaaS for {}; delete those that exist, unless another environment uses them",
@@ -153,7 +153,7 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
     [
         format!(
             "look in the IaaS for {}, created shortly before {}; delete it {condition}",
-            suspect.how_to_find(),
+            suspect.describe_in_iaas(),
             suspect.called_at
         ),
         forget_call_hint(suspect),

@@ -13,7 +13,7 @@ const MAX_COMPARED_BYTES: u64 = 16 << 10;
 
 /// Adds a note and a hint to the error for a call whose CPI process still runs.
 pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &OpenCall) -> Error {
-    let end = how_to_end(open_call);
+    let end = instruction_to_end(open_call);
     let next_action = match effect.creates() {
         true => "says what to look for in the IaaS",
         false => "makes the call again",
@@ -24,7 +24,7 @@ pub(crate) fn explain_running_call(error: Error, effect: &Effect, open_call: &Op
 }
 
 /// Describes how to end the CPI process of a call.
-pub(crate) fn how_to_end(open_call: &OpenCall) -> String {
+pub(crate) fn instruction_to_end(open_call: &OpenCall) -> String {
     let pids: Vec<String> = open_call.find_processes().iter().map(u32::to_string).collect();
     match pids.as_slice() {
         [] => "end its process".to_owned(),
@@ -82,7 +82,7 @@ pub(crate) fn unknown_outcome_error(
 /// Returns the steps after a call with an unknown outcome: look for what it may have created, then run a
 /// command that forgets the call.
 fn steps_to_forget(effect: &Effect, command: &str) -> Vec<String> {
-    let place = effect.how_to_find();
+    let place = effect.describe_in_iaas();
     match effect {
         // The new disk may have the only copy of the data.
         Effect::UpdateDisk { disk, .. } => vec![
@@ -103,7 +103,7 @@ fn steps_to_forget(effect: &Effect, command: &str) -> Vec<String> {
 }
 
 /// Describes the steps after a call with an unknown outcome in one text. `command` forgets the call.
-pub(crate) fn how_to_forget(effect: &Effect, command: &str) -> String {
+pub(crate) fn instruction_to_forget(effect: &Effect, command: &str) -> String {
     steps_to_forget(effect, command).join("; ")
 }
 

@@ -97,13 +97,13 @@ pub struct Status {
     cause_of_denial: Option<String>,
     /// The hint for a CPI that denies the VM.
     #[serde(skip)]
-    check_hint: Option<String>,
+    denied_vm_hint: Option<String>,
     /// The run that is in progress on this machine.
     #[serde(skip)]
-    in_progress: Option<RecordedRun>,
+    run_in_progress: Option<RecordedRun>,
     /// The last run that began to change the VM or its jobs.
     #[serde(skip)]
-    last_change: Option<RecordedRun>,
+    last_changing_run: Option<RecordedRun>,
     /// True if a VM is on record, but the last deploy to it did not finish, and no run is in progress.
     #[serde(skip)]
     pub is_deploy_unfinished: bool,
@@ -308,7 +308,7 @@ struct CpiAnswers {
     /// The probable cause if the CPI denies resources that probably exist.
     cause_of_denial: Option<String>,
     /// The hint for a CPI that denies the VM.
-    check_hint: String,
+    denied_vm_hint: String,
     /// True if the VM is on this machine, and its processes have ended.
     is_off: bool,
     /// The last boot of a VM whose agent did not answer, if its console is on this machine.
@@ -426,10 +426,10 @@ impl StatusCollector<'_> {
             }
             None => Vec::new(),
         };
-        let in_progress =
+        let run_in_progress =
             runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running).cloned();
-        let last_change = history::find_last_change(&runs).cloned();
-        let is_deploy_unfinished = in_progress.is_none() && is_deploy_unfinished(&state, &runs);
+        let last_changing_run = history::find_last_change(&runs).cloned();
+        let is_deploy_unfinished = run_in_progress.is_none() && is_deploy_unfinished(&state, &runs);
         runs.truncate(MAX_SHOWN_RUNS);
         Ok(Status {
             is_deploy_unfinished,
@@ -441,10 +441,10 @@ impl StatusCollector<'_> {
                 .filter(|boot| boot.problem().is_some()),
             cpi_problem: self.last_answers.as_ref().and_then(|answers| answers.problem.clone()),
             cause_of_denial: self.last_answers.as_ref().and_then(|answers| answers.cause_of_denial.clone()),
-            check_hint: self.last_answers.as_ref().map(|answers| answers.check_hint.clone()),
+            denied_vm_hint: self.last_answers.as_ref().map(|answers| answers.denied_vm_hint.clone()),
             presence_error: self.last_answers.as_ref().and_then(|answers| answers.presence_error.clone()),
-            in_progress,
-            last_change,
+            run_in_progress,
+            last_changing_run,
             time: base::encoding::now(),
             vm,
             agent,
@@ -594,7 +594,7 @@ impl StatusCollector<'_> {
             true => Vec::new(),
             false => changed_properties(denied_cpi)?,
         };
-        let check_hint = cpis.check_hint(denied_cpi, &changed_properties);
+        let denied_vm_hint = cpis.check_hint(denied_cpi, &changed_properties);
         if problem.is_none() {
             asking.finish();
         }
@@ -605,7 +605,7 @@ impl StatusCollector<'_> {
             problem,
             presence_error,
             cause_of_denial,
-            check_hint,
+            denied_vm_hint,
             is_off,
             last_boot,
         });
@@ -709,13 +709,13 @@ impl UnfinishedRun {
 impl Status {
     /// Returns the run that is in progress on this machine, if any.
     pub fn run_in_progress(&self) -> Option<&RecordedRun> {
-        self.in_progress.as_ref()
+        self.run_in_progress.as_ref()
     }
 
     /// Returns the `stop-env` that stopped the jobs, if no other run has changed anything since.
     pub fn stopping_run(&self) -> Option<&RecordedRun> {
         let are_jobs_stopped = self.job_state.as_deref().is_some_and(|job_state| job_state != "running");
-        let newest_change = self.last_change.as_ref()?;
+        let newest_change = self.last_changing_run.as_ref()?;
         (are_jobs_stopped
             && newest_change.outcome == RunOutcome::Succeeded
             && newest_change.record.command == "stop-env")
@@ -724,7 +724,7 @@ impl Status {
 
     /// Returns true if the last run that changed something is one of this command.
     fn is_last_change(&self, command: &str) -> bool {
-        self.last_change.as_ref().is_some_and(|recorded_run| recorded_run.record.command == command)
+        self.last_changing_run.as_ref().is_some_and(|recorded_run| recorded_run.record.command == command)
     }
 
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
@@ -737,7 +737,7 @@ impl Status {
             )));
         }
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
-        let newest_change = self.last_change.as_ref();
+        let newest_change = self.last_changing_run.as_ref();
         let newest_change = newest_change
             .filter(|recorded_run| recorded_run.record.command != "cloud-check" || !self.record.is_deployed);
         let (command, purpose) =
@@ -793,11 +793,11 @@ impl Status {
             independent_run.map_or(usual_hint, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
         };
         let Some(vm) = &self.vm else {
-            let in_progress = self
+            let run_in_progress = self
                 .run_in_progress()
                 .map(|recorded_run| format!(" while `{}` is in progress", recorded_run.record.command));
             return Some(
-                Error::failure(format!("no VM is on record{}", in_progress.unwrap_or_default()))
+                Error::failure(format!("no VM is on record{}", run_in_progress.unwrap_or_default()))
                     .with_hint(next_hint("create one: `monopile create-env MANIFEST`")),
             );
         };
@@ -805,7 +805,7 @@ impl Status {
             let cause = self.cause_of_denial.clone().unwrap_or_else(|| probable_cause(&[], kind));
             drift_error(description)
                 .with_note(cause)
-                .with_hints(self.check_hint.as_slice())
+                .with_hints(self.denied_vm_hint.as_slice())
                 .with_hint("compare everything on record: `monopile cloud-check MANIFEST --report`")
         };
         let answering_address = self.agent.address.as_ref().filter(|_| self.agent.reply == AgentReply::Yes);
@@ -819,7 +819,7 @@ impl Status {
         let not_found_error = |resource: Resource| {
             let error = drift_error(describe_not_found(&resource));
             match &self.cause_of_denial {
-                Some(cause) => error.with_note(cause).with_hints(self.check_hint.as_slice()),
+                Some(cause) => error.with_note(cause).with_hints(self.denied_vm_hint.as_slice()),
                 None => error,
             }
         };

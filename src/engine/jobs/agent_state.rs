@@ -24,7 +24,7 @@ impl AgentState {
 
     /// Asks the agent of the VM on record. Returns true if no jobs were deployed to the VM, because its
     /// deploy did not finish. Makes no request if a deploy has finished.
-    pub(crate) fn fetch_is_without_jobs(agent: &Agent, state: &State) -> Result<bool> {
+    pub(crate) fn fetch_lacks_jobs(agent: &Agent, state: &State) -> Result<bool> {
         Ok(state.current_deploy_digest.is_empty() && !Self::fetch(agent, state)?.has_jobs())
     }
 

@@ -55,13 +55,13 @@ pub enum UpdateStrategy {
 pub struct PlanOptions {
     /// The command that the operator typed, such as `create-env`; empty only in tests.
     pub command: &'static str,
-    /// Replaces the VM even if nothing changed.
+    /// True if the VM is replaced even if nothing changed.
     pub replaces_unchanged_vm: bool,
-    /// Moves the data to a new disk.
+    /// True if the data moves to a new disk.
     pub recreate_persistent_disks: bool,
     /// The way in which an existing VM is changed.
     pub strategy: UpdateStrategy,
-    /// Takes a snapshot of the persistent disk before the VM is replaced.
+    /// True if a snapshot of the persistent disk is taken before the VM is replaced.
     pub takes_snapshot: bool,
     /// The current time, RFC 3339 UTC. Snapshots that were kept until an earlier time are deleted.
     pub now: String,

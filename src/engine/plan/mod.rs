@@ -257,7 +257,7 @@ impl Plan {
     /// Returns the steps as reported to the operator for this instance.
     pub fn reported_steps(&self, instance: &str) -> Vec<ReportedStep> {
         let report_step = |planned_step: &PlannedStep| ReportedStep {
-            step: planned_step.step.name().to_owned(),
+            step_kind: planned_step.step.name().to_owned(),
             description: planned_step.step.describe(instance),
             reason: planned_step.reason.clone(),
         };

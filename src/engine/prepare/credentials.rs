@@ -51,8 +51,9 @@ pub(super) fn check_source(
     let deployed_digests = state.monopile.credential_digests.as_ref();
     let vars_store = inputs.vars_store.as_deref().or(inputs.default_vars_store.as_deref());
     let run_credentials = RunCredentials::new(values, vars_store);
-    let how_to_pass =
-        |name: &str| CredentialDigests::how_to_pass(deployed_digests, name, &run_credentials, &run.redactor);
+    let hints_to_pass = |name: &str| {
+        CredentialDigests::hints_to_pass(deployed_digests, name, &run_credentials, &run.redactor)
+    };
     let missing_names = match deployed_digests {
         Some(digests) => digests.names_with_missing_source(values),
         None => missing_names_of_bosh_state(state, values),
@@ -60,7 +61,7 @@ pub(super) fn check_source(
     if let Some(first) = missing_names.first() {
         let error =
             Error::invalid(format!("the deployed credentials are missing: {}", comma_list(&missing_names)))
-                .with_hints(how_to_pass(first));
+                .with_hints(hints_to_pass(first));
         let was_stored = deployed_digests.is_none_or(|digests| digests.was_stored(first));
         return Err(match vars_store.filter(|_| was_stored) {
             Some(path) if path.try_exists().unwrap_or(true) => {
@@ -84,7 +85,7 @@ pub(super) fn check_source(
     };
     Err(Error::invalid(format!("{source} probably not of this environment"))
         .with_source(format!("these values differ from the deployed ones: {}", comma_list(&foreign_names)))
-        .with_hints(how_to_pass(first)))
+        .with_hints(hints_to_pass(first)))
 }
 
 /// Returns the names of all variables if `bosh` deployed the VM and each of them would be generated again.

@@ -92,7 +92,7 @@ pub(crate) fn read_only_inputs(inputs: &Inputs, state: &State) -> Inputs {
 pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = read_only_inputs(inputs, state);
     let check = |values: &[VariableValue]| credentials::check_source(run, &inputs, state, values);
-    report_messages(run, manifest::load_checked(&inputs, &run.redactor, &check)?)
+    report_messages(run, manifest::load_with_check(&inputs, &run.redactor, &check)?)
 }
 
 /// Reads a manifest for a run that only deletes, and therefore saves no generated values. Warns if the
@@ -100,7 +100,7 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
 /// those of another environment.
 pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
     let inputs = read_only_inputs(inputs, state);
-    let manifest = manifest::load_checked(&inputs, &run.redactor, &|values| {
+    let manifest = manifest::load_with_check(&inputs, &run.redactor, &|values| {
         if let Err(error) = credentials::check_source(run, &inputs, state, values) {
             if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
@@ -158,11 +158,12 @@ pub(crate) fn prepare(
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
     let inputs = &Inputs { is_deployed: !state.is_empty_of_resources(), ..inputs.clone() };
-    let manifest =
-        manifest::load_checked(inputs, &run.redactor, &|values| match overrides.accepts_new_credentials {
-            true => Ok(()),
-            false => credentials::check(run, inputs, state, values),
-        })?;
+    let manifest = manifest::load_with_check(inputs, &run.redactor, &|values| match overrides
+        .accepts_new_credentials
+    {
+        true => Ok(()),
+        false => credentials::check(run, inputs, state, values),
+    })?;
     let manifest = report_messages(run, manifest)?;
     let deployment = manifest.deployment()?;
     let cpi_config = manifest.cpis()?;

@@ -38,7 +38,7 @@ pub(crate) struct ObtainedArtifact {
 
 /// Releases that are obtained and unpacked before the other artifacts get any bandwidth.
 pub(crate) struct LeadingReleases<'a> {
-    /// Returns true for their names in `releases`.
+    /// Returns true if the release with this name in `releases` is one of them.
     pub(crate) includes: Box<dyn Fn(&str) -> bool + 'a>,
     /// Gets them in the order of the manifest, before the other artifacts are obtained. Not called if there
     /// are none, or if one of them failed.

@@ -1,7 +1,7 @@
 //! `state forget`: forgets a record on request. The resource may still exist.
 
 use super::{AskConsent, ConsentRequest, find_any};
-use crate::effects::{Effect, failed_call::forget_command, how_to_end};
+use crate::effects::{Effect, failed_call::forget_command, instruction_to_end};
 use crate::protocol::{AnyCid, RequestId};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::{self, no_state_error};
@@ -93,7 +93,7 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 count => format!("{count} failed calls"),
             };
             let places_to_look: Vec<String> =
-                SuspectGroup::all(&suspects).iter().map(SuspectGroup::how_to_find).collect();
+                SuspectGroup::all(&suspects).iter().map(SuspectGroup::describe_in_iaas).collect();
             let places_to_look = places_to_look.join("; ");
             ask_consent(&ConsentRequest {
                 change: format!("forgetting {calls}"),
@@ -110,13 +110,16 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
             if let Some(suspect) = suspects.iter().find(|suspect| suspect.request_id == *id).cloned() {
                 ask_consent(&ConsentRequest {
                     change: format!("forgetting the failed call {id}"),
-                    consequence: format!("this stays in the IaaS if it exists: {}", suspect.how_to_find()),
+                    consequence: format!(
+                        "this stays in the IaaS if it exists: {}",
+                        suspect.describe_in_iaas()
+                    ),
                     question: "Forget the failed call?".to_owned(),
                 })?;
                 store.commit(Change::SuspectForgotten { request_id: id.clone() })?;
                 return Ok(format!(
                     "Forgot the failed call, which may have created: {}",
-                    suspect.how_to_find()
+                    suspect.describe_in_iaas()
                 ));
             }
             let failed_ids = suspects.iter().map(|suspect| suspect.request_id.to_string());
@@ -140,9 +143,9 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                     "the CPI process of call {id} is still running, so the call cannot be forgotten yet"
                 ))
                 .with_hint("to wait for its answer, and record it: `monopile create-env MANIFEST`")
-                .with_hint(format!("if the CPI hangs, {}", how_to_end(&call))));
+                .with_hint(format!("if the CPI hangs, {}", instruction_to_end(&call))));
             }
-            let may_exist = intent.effect.how_to_find();
+            let may_exist = intent.effect.describe_in_iaas();
             ask_consent(&ConsentRequest {
                 change: format!("forgetting the call of `{}`", intent.method),
                 consequence: format!("this stays in the IaaS if it exists: {may_exist}"),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::effects::{Effect, how_to_forget};
+use crate::effects::{Effect, instruction_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
@@ -120,7 +120,7 @@ pub struct ShownCall {
     pub processes: Vec<u32>,
     /// Describes how to look for what it may have created, and the command to run then.
     #[serde(skip)]
-    pub how_to_forget: String,
+    pub instruction_to_forget: String,
 }
 
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
@@ -138,7 +138,7 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
         Ok(ShownCall {
             status,
             processes: if status == OpenCallStatus::Running { call.find_processes() } else { Vec::new() },
-            how_to_forget: how_to_forget(&intent.effect, command),
+            instruction_to_forget: instruction_to_forget(&intent.effect, command),
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
@@ -172,7 +172,7 @@ pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> 
 pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Option<String> {
     let find_call = |status| open_calls.iter().find(|call| call.status == status);
     if let Some(call) = find_call(OpenCallStatus::Unknown) {
-        return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.how_to_forget));
+        return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.instruction_to_forget));
     }
     let call = find_call(OpenCallStatus::Running)?;
     Some(format!(

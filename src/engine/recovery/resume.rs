@@ -7,7 +7,7 @@ use super::suspects;
 use crate::agent::Backoff;
 use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS_HINT, StopCause, read_answer};
 use crate::cpi_set;
-use crate::effects::{Effect, explain_running_call, failed_call, how_to_end, unknown_outcome_error};
+use crate::effects::{Effect, explain_running_call, failed_call, instruction_to_end, unknown_outcome_error};
 use crate::prepare;
 use crate::registry::CallRegistry;
 use crate::run_context::{RunContext, signals};
@@ -65,7 +65,7 @@ fn settle_open_call(
             "forgetting the `{}` of an earlier run (request ID {}): {} may exist, and is not on record",
             intent.method,
             intent.request_id,
-            intent.effect.how_to_find()
+            intent.effect.describe_in_iaas()
         ));
     }
     for step in call_rules::concluding_steps(outcome, intent.effect.creates(), may_forget) {
@@ -242,7 +242,7 @@ fn wait_for_call(
                 is_reported = true;
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
-                let (method, end) = (&intent.method, how_to_end(open_call));
+                let (method, end) = (&intent.method, instruction_to_end(open_call));
                 if may_forget && intent.effect.creates() {
                     let warning = Warning::new(format!(
                         "--forget-open-calls does not apply to the `{method}` of an earlier run while it \

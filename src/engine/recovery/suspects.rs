@@ -18,7 +18,7 @@ pub(crate) fn report(run: &RunContext, state: &State) {
         [] => return,
         [suspect] => Warning::new(format!(
             "a failed call of an earlier run may have created {}, shortly before {}",
-            suspect.how_to_find(),
+            suspect.describe_in_iaas(),
             suspect.called_at
         ))
         .with_hint("look for it in the IaaS, and delete it if it is not needed")

@@ -65,7 +65,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     let target_count = targets.len();
     let mut missing = Vec::new();
     for cpi in targets {
-        match request.fix || !check_uploaded(store.state(), identity, cpi.as_deref())? {
+        match request.fix || !check_is_uploaded(store.state(), identity, cpi.as_deref())? {
             true => missing.push(cpi),
             false => keep(run, &mut store, &identity.name, &identity.version, cpi.as_deref())?,
         }
@@ -155,7 +155,7 @@ fn has_record(state: &State, name: &str, version: &str, cpi: Option<&str>) -> bo
 }
 
 /// Returns true if a CPI has this stemcell. Fails if it has another one with the same name and version.
-fn check_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) -> Result<bool> {
+fn check_is_uploaded(state: &State, identity: &ArtifactIdentity, cpi: Option<&str>) -> Result<bool> {
     if state.stemcell_at(cpi, identity).is_some() {
         return Ok(true);
     }

@@ -77,7 +77,7 @@ pub struct RunContext {
     /// `--cpi-timeout`: the time to wait for a CPI process. The process of a call that changes something on
     /// record is never killed, because its outcome must become known. Others, such as a reboot, are killed.
     pub cpi_timeout: Option<Duration>,
-    /// Set when the run left a CPI process running, which may still read the scratch directory.
+    /// True if the run left a CPI process running, which may still read the scratch directory.
     pub left_cpi_running: Arc<AtomicBool>,
     /// `--insecure-agent`: accepts an agent whose identity cannot be verified.
     pub insecure_agent: bool,

@@ -18,7 +18,7 @@ const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
     let store = Store::open_waiting(&run.paths.state, &holder, &mut lock_conflict_handler(run))?;
-    if let Some(holder) = store.previous_holder() {
+    if let Some(holder) = store.describe_previous_holder() {
         run.reporter.warn(format!("the lease of {holder} has expired; it is taken over"));
     }
     run.reporter.set_usual_durations(store.state().monopile.durations.stages());

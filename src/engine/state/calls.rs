@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::call_rules::{self, Evidence, FileState};
-use super::storage::JOURNAL;
+use super::storage::JOURNAL_FOLDER;
 use crate::protocol::RequestId;
 use base::files::durable::{
     create_private, create_private_directory, give_directory_to_owner_of, give_file_to_owner_of,
@@ -39,7 +39,7 @@ const END_KIND: &str = "end";
 
 /// Returns the name of the journal document of this kind about a call.
 pub(super) fn document_name(request_id: &RequestId, kind: &str) -> String {
-    format!("{JOURNAL}/{request_id}.{kind}")
+    format!("{JOURNAL_FOLDER}/{request_id}.{kind}")
 }
 
 /// The files of a call on this machine.

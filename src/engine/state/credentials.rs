@@ -119,7 +119,7 @@ impl CredentialDigests {
 
     /// Returns hints about how to pass the deployed value of a variable in place of the given one. The record
     /// may be missing.
-    pub fn how_to_pass(
+    pub fn hints_to_pass(
         record: Option<&Self>,
         name: &str,
         run_credentials: &RunCredentials,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// The prefix of the names of stages. Names of steps have no prefix.
-const STAGE: &str = "stage:";
+const STAGE_PREFIX: &str = "stage:";
 /// The number of runs remembered for each name.
 const REMEMBERED_RUNS: usize = 5;
 /// The maximum number of names. Beyond it, names that the last run did not measure are dropped.
@@ -35,12 +35,14 @@ impl Durations {
 
     /// Returns the kinds of stages with their usual durations.
     pub fn stages(&self) -> impl Iterator<Item = (&str, Duration)> {
-        self.0.iter().filter_map(|(name, durations)| Some((name.strip_prefix(STAGE)?, durations.median()?)))
+        self.0
+            .iter()
+            .filter_map(|(name, durations)| Some((name.strip_prefix(STAGE_PREFIX)?, durations.median()?)))
     }
 
     /// Returns the name under which stages of this kind are remembered.
     pub fn stage_name(kind: &str) -> String {
-        format!("{STAGE}{kind}")
+        format!("{STAGE_PREFIX}{kind}")
     }
 
     /// Records the durations of a run.

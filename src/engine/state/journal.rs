@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::call_rules::{self, Evidence, PublishedDocument};
 use super::calls::{self, ANSWER_KIND, CallFiles, INTENT_KIND, LocalProgress, NEVER_STARTED_KIND};
 use super::lock::Holder;
-use super::storage::{Document, JOURNAL, Storage};
+use super::storage::{Document, JOURNAL_FOLDER, Storage};
 use crate::protocol::{RegistryEndpoint, RequestId, Terms};
 use base::redact::Redactor;
 use base::text::json_problem;
@@ -115,7 +115,7 @@ impl Journal {
     /// Announces a call. The announcement is durable when this returns.
     pub fn announce<E: Serialize>(&self, open_call: &OpenCall, intent: &Intent<E>) -> Result<()> {
         let announce_error = |error| {
-            let (journal, method) = (self.storage.path_or_url_of(JOURNAL), &intent.method);
+            let (journal, method) = (self.storage.path_or_url_of(JOURNAL_FOLDER), &intent.method);
             Error::io(format!("recording the next CPI call in '{journal}'"), error)
                 .with_note(format!("this call of `{method}` was not made"))
         };
@@ -138,7 +138,7 @@ impl Journal {
 
     /// Returns the document with the content of the VM's registry. It may not exist.
     pub fn registry_document(&self) -> Document {
-        self.storage.document(&format!("{JOURNAL}/{REGISTRY_DOCUMENT}"))
+        self.storage.document(&format!("{JOURNAL_FOLDER}/{REGISTRY_DOCUMENT}"))
     }
 
     /// Removes the content of the registry. Called when no VM can ask for it.
@@ -146,13 +146,13 @@ impl Journal {
         if self.list_names()?.iter().any(|name| name == REGISTRY_DOCUMENT) {
             self.registry_document().remove()?;
             // Succeeds only if the folder is empty.
-            self.storage.remove_if_empty(JOURNAL);
+            self.storage.remove_if_empty(JOURNAL_FOLDER);
         }
         Ok(())
     }
 
     fn list_names(&self) -> io::Result<Vec<String>> {
-        Ok(self.storage.list(JOURNAL)?.into_iter().map(|(name, _)| name).collect())
+        Ok(self.storage.list(JOURNAL_FOLDER)?.into_iter().map(|(name, _)| name).collect())
     }
 
     /// Removes files that belong to no open call, such as the rest of a killed write or an answer to a
@@ -165,11 +165,11 @@ impl Journal {
         for name in &names {
             let id = Path::new(name).file_stem().and_then(|stem| stem.to_str());
             if name != REGISTRY_DOCUMENT && !id.is_some_and(is_open) {
-                self.storage.remove(&format!("{JOURNAL}/{name}"))?;
+                self.storage.remove(&format!("{JOURNAL_FOLDER}/{name}"))?;
             }
         }
         // Succeeds only if the folder is empty.
-        self.storage.remove_if_empty(JOURNAL);
+        self.storage.remove_if_empty(JOURNAL_FOLDER);
         if self.storage.answers_outside_journal() {
             calls::clean_up(self.storage.calls_directory(), &is_open)?;
         }
@@ -179,14 +179,14 @@ impl Journal {
     /// Returns the calls of earlier runs that were never settled, oldest first.
     pub fn read_open_calls<E: DeserializeOwned>(&self) -> Result<Vec<(Intent<E>, OpenCall)>> {
         let read_error = |error| {
-            Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
+            Error::io(format!("reading the journal '{}'", self.storage.path_or_url_of(JOURNAL_FOLDER)), error)
         };
         let mut calls = Vec::new();
-        for (name, written_at) in self.storage.list(JOURNAL).map_err(read_error)? {
+        for (name, written_at) in self.storage.list(JOURNAL_FOLDER).map_err(read_error)? {
             if !calls::has_kind(Path::new(&name), INTENT_KIND) {
                 continue;
             }
-            let document = format!("{JOURNAL}/{name}");
+            let document = format!("{JOURNAL_FOLDER}/{name}");
             // `None` if another run has just settled the call: this reader may have no lock.
             let Some(read_document) = self.storage.read(&document).map_err(read_error)? else { continue };
             let intent: Intent<E> = serde_json::from_slice(&read_document.bytes).map_err(|error| {
@@ -212,11 +212,14 @@ impl Journal {
         if !self.read_open_calls::<serde_json::Value>()?.is_empty() {
             return Err(Error::failure(format!(
                 "the journal '{}' still has open calls, so the state is kept",
-                self.storage.path_or_url_of(JOURNAL)
+                self.storage.path_or_url_of(JOURNAL_FOLDER)
             )));
         }
-        self.storage.remove_folder(JOURNAL).map_err(|error| {
-            Error::io(format!("removing the journal '{}'", self.storage.path_or_url_of(JOURNAL)), error)
+        self.storage.remove_folder(JOURNAL_FOLDER).map_err(|error| {
+            Error::io(
+                format!("removing the journal '{}'", self.storage.path_or_url_of(JOURNAL_FOLDER)),
+                error,
+            )
         })
     }
 }
@@ -323,7 +326,7 @@ impl OpenCall {
         }
         self.files.remove();
         // Succeeds only after the last open call.
-        self.storage.remove_if_empty(JOURNAL);
+        self.storage.remove_if_empty(JOURNAL_FOLDER);
         Ok(())
     }
 }

@@ -82,8 +82,8 @@ pub(super) enum StateLock {
 }
 
 impl StateLock {
-    /// Returns the earlier holder if this run took over an expired lease.
-    pub(super) fn previous_holder(&self) -> Option<&str> {
+    /// Describes the earlier holder, if this run took over an expired lease.
+    pub(super) fn describe_previous_holder(&self) -> Option<&str> {
         match self {
             StateLock::File(_) => None,
             StateLock::Lease(lease) => lease.previous_holder.as_deref(),
@@ -98,18 +98,18 @@ pub(super) struct FileLock {
     lock_file: HeldLockFile,
 }
 
-/// A lock file that this run holds: its path, and the device and inode of the locked file.
+/// A lock file that this run holds.
 #[derive(Debug, Clone)]
 pub(super) struct HeldLockFile {
     path: PathBuf,
-    /// Its device and inode.
+    /// The device and inode of the locked file.
     file_id: (u64, u64),
 }
 
 impl HeldLockFile {
     /// Returns true if the path still leads to the locked file.
     fn is_in_place(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file_id)
+        std::fs::metadata(&self.path).is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file_id)
     }
 
     /// Fails if the lock file was removed or replaced, so another run may have taken the lock.
@@ -176,7 +176,7 @@ impl FileLock {
     }
 
     /// Returns the file that is held.
-    pub(super) fn file(&self) -> HeldLockFile {
+    pub(super) fn lock_file(&self) -> HeldLockFile {
         self.lock_file.clone()
     }
 }

@@ -18,7 +18,7 @@ use super::handle::{
 };
 use super::location::CpiLocation;
 use super::salted_digests::{Leaves, VmPropertiesDigests};
-use super::storage::{BACKUP, STATE, Storage, VERSIONS};
+use super::storage::{BACKUP_DOCUMENT, STATE_DOCUMENT, Storage, VERSIONS_FOLDER};
 use crate::protocol::{
     Contract, DiskCid, DiskHint, Networks, RequestId, ResourceKind, SnapshotCid, StemcellCid, Unnamed, VmCid,
     cid_or_empty,
@@ -133,8 +133,8 @@ pub struct DiskRecord<C = DiskCid> {
     /// The availability zone in which it was created, if the manifest had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub az: Option<String>,
-    /// Set when `attach-disk` replaced this disk with another one, or `update_disk` gave it another CID. The
-    /// disk of this record then stays until an operator deletes it.
+    /// The VM of the disk when `attach-disk` replaced this disk with another one, or `update_disk` gave it
+    /// another CID. The disk of this record then stays until an operator deletes it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "replaced_on")]
     pub vm_at_replacement: Option<VmAtReplacement>,
     /// Keys of other tools, kept as they are.
@@ -398,8 +398,8 @@ pub struct AbsentMethod {
 }
 
 impl Suspect {
-    /// Describes how to find it in the IaaS.
-    pub fn how_to_find(&self) -> String {
+    /// Describes the resource, so that an operator can find it in the IaaS.
+    pub fn describe_in_iaas(&self) -> String {
         describe_in_iaas(&self.description, self.cpi.as_deref())
     }
 }
@@ -574,7 +574,7 @@ impl State {
 
     /// Like [`State::read`]. Also returns whether the state is stored as plain text or encrypted.
     pub(super) fn read_with_form(storage: &Storage) -> Result<Option<(Self, StoredForm)>> {
-        let document = storage.read(STATE).map_err(|error| match error.kind() {
+        let document = storage.read(STATE_DOCUMENT).map_err(|error| match error.kind() {
             // The state is encrypted, but not for an identity of this run.
             io::ErrorKind::InvalidInput => {
                 Error::invalid(format!("the state '{storage}' cannot be read")).with_source(error)
@@ -599,7 +599,8 @@ impl State {
             if is_newer {
                 return error;
             }
-            let backup = storage.keeps_backup().then(|| storage.read(BACKUP).ok().flatten()).flatten();
+            let backup =
+                storage.keeps_backup().then(|| storage.read(BACKUP_DOCUMENT).ok().flatten()).flatten();
             let has_backup = backup.is_some_and(|document| Self::parse(&document.bytes).is_ok());
             let location = shell_word(&storage.to_string()).into_owned();
             let error = match has_backup {
@@ -608,7 +609,7 @@ impl State {
                 )),
                 false => error,
             };
-            if has_backup || storage.list(VERSIONS).is_ok_and(|versions| !versions.is_empty()) {
+            if has_backup || storage.list(VERSIONS_FOLDER).is_ok_and(|versions| !versions.is_empty()) {
                 return error
                     .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }

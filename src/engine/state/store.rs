@@ -4,7 +4,7 @@ use super::change::Change;
 use super::journal::{Intent, Journal, OpenCall};
 use super::lock::{Holder, LockConflictHandler, StateLock};
 use super::records::State;
-use super::storage::{BACKUP, STATE, Storage, VERSIONS};
+use super::storage::{BACKUP_DOCUMENT, STATE_DOCUMENT, Storage, VERSIONS_FOLDER};
 use super::versions;
 use base::error::ResultExt;
 use base::{Error, ErrorKind, Result, text};
@@ -123,9 +123,9 @@ impl Store {
             .map_err(|error| self.storage.with_path_hint(error))
     }
 
-    /// Returns the earlier holder if this run took over an expired lease.
-    pub fn previous_holder(&self) -> Option<&str> {
-        self.lock.previous_holder()
+    /// Describes the earlier holder, if this run took over an expired lease.
+    pub fn describe_previous_holder(&self) -> Option<&str> {
+        self.lock.describe_previous_holder()
     }
 
     /// Returns the recorded state.
@@ -200,7 +200,7 @@ impl Store {
                 })
                 .context(failure_message)?;
         }
-        self.storage.write(STATE, &bytes).map_err(|error| {
+        self.storage.write(STATE_DOCUMENT, &bytes).map_err(|error| {
             let rerun_hint = if self.storage.is_shared() {
                 "the bucket probably has the state before this change; make sure that it can be written, \
                  then run the same command again"
@@ -226,10 +226,10 @@ impl Store {
         }
         self.journal.remove()?;
         self.storage
-            .remove_folder(VERSIONS)
+            .remove_folder(VERSIONS_FOLDER)
             .map_err(|error| Error::io(format!("removing the kept versions of '{}'", self.storage), error))?;
-        let backup = self.storage.keeps_backup().then_some(BACKUP);
-        for document in backup.into_iter().chain([STATE]) {
+        let backup = self.storage.keeps_backup().then_some(BACKUP_DOCUMENT);
+        for document in backup.into_iter().chain([STATE_DOCUMENT]) {
             self.storage.remove(document).map_err(|error| {
                 Error::io(format!("removing '{}'", self.storage.path_or_url_of(document)), error)
             })?;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn backup_path(path: &Path) -> PathBuf {
-        storage_at(path).path_or_url_of(BACKUP).into()
+        storage_at(path).path_or_url_of(BACKUP_DOCUMENT).into()
     }
 
     fn holder() -> Holder {

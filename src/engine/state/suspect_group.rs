@@ -26,19 +26,20 @@ impl<'s> SuspectGroup<'s> {
         &self.0
     }
 
-    /// Describes how to find in the IaaS what the calls may have created, with all agent ids.
-    pub fn how_to_find(&self) -> String {
+    /// Describes what the calls may have created, so that an operator can find it in the IaaS, with all agent
+    /// ids.
+    pub fn describe_in_iaas(&self) -> String {
         self.describe(true)
     }
 
-    /// Describes the same as [`Self::how_to_find`], without a list of agent ids.
+    /// Describes the same as [`Self::describe_in_iaas`], without a list of agent ids.
     pub fn short_text(&self) -> String {
         self.describe(false)
     }
 
     fn describe(&self, lists_agents: bool) -> String {
         let [first, _, ..] = self.0.as_slice() else {
-            return self.0.iter().map(|suspect| suspect.how_to_find()).collect();
+            return self.0.iter().map(|suspect| suspect.describe_in_iaas()).collect();
         };
         let count = self.0.len();
         let mut agents: Vec<&str> = self.0.iter().filter_map(|suspect| suspect.agent_id.as_deref()).collect();
@@ -130,7 +131,7 @@ mod tests {
         ];
         let groups = SuspectGroup::all(&suspects);
         let descriptions: Vec<_> =
-            groups.iter().map(|group| (group.how_to_find(), group.last_request())).collect();
+            groups.iter().map(|group| (group.describe_in_iaas(), group.last_request())).collect();
         let expected = [
             ("up to 3 VMs with 2 agent IDs: a, b", "the last at r7"),
             ("up to 2 disks of 1 MiB", "the last at r5"),
@@ -139,7 +140,7 @@ mod tests {
         ];
         assert_eq!(descriptions, expected.map(|(look, requests)| (look.to_owned(), requests.to_owned())));
         assert_eq!(groups[0].short_text(), "up to 3 VMs with 2 agent IDs");
-        assert_eq!(groups[1].short_text(), groups[1].how_to_find());
+        assert_eq!(groups[1].short_text(), groups[1].describe_in_iaas());
         assert_eq!(groups[0].cpi_answers(), ["no quota"]);
     }
 }

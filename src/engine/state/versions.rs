@@ -5,7 +5,7 @@ use std::io;
 use std::time::SystemTime;
 
 use super::records::State;
-use super::storage::{BACKUP, STATE, Storage, VERSIONS};
+use super::storage::{BACKUP_DOCUMENT, STATE_DOCUMENT, Storage, VERSIONS_FOLDER};
 use base::{Error, Result};
 
 /// The number of versions that are kept.
@@ -31,7 +31,7 @@ pub fn read_versions(storage: &Storage) -> Result<Vec<Version>> {
     let read_error = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);
     let mut numbers = list_numbers(storage).map_err(read_error)?;
     numbers.reverse();
-    let backup = storage.keeps_backup().then(|| (BACKUP_NAME.to_owned(), BACKUP.to_owned()));
+    let backup = storage.keeps_backup().then(|| (BACKUP_NAME.to_owned(), BACKUP_DOCUMENT.to_owned()));
     let numbered_documents = numbers.into_iter().map(|number| (number.to_string(), document_name(number)));
     let mut versions = Vec::new();
     for (name, document) in backup.into_iter().chain(numbered_documents) {
@@ -52,7 +52,7 @@ pub fn read_versions(storage: &Storage) -> Result<Vec<Version>> {
 /// [`KEPT_VERSIONS`]. Returns the number of the version. The caller must hold the lock.
 pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
     let numbers = list_numbers(storage)?;
-    let current_state = storage.read(STATE)?.ok_or(io::ErrorKind::NotFound)?;
+    let current_state = storage.read(STATE_DOCUMENT)?.ok_or(io::ErrorKind::NotFound)?;
     let newest_number = numbers.last().copied().unwrap_or(0);
     // The current state is already kept: on request, or by a run that was killed before it wrote.
     if newest_number > 0
@@ -73,12 +73,12 @@ pub(super) fn keep(storage: &Storage) -> io::Result<u64> {
 }
 
 fn document_name(number: u64) -> String {
-    format!("{VERSIONS}/{number}.json")
+    format!("{VERSIONS_FOLDER}/{number}.json")
 }
 
 /// Returns the numbers of the kept versions, oldest first.
 fn list_numbers(storage: &Storage) -> io::Result<Vec<u64>> {
-    let names = storage.list(VERSIONS)?;
+    let names = storage.list(VERSIONS_FOLDER)?;
     let numbers = names.iter().filter_map(|(name, _)| name.strip_suffix(".json")?.parse::<u64>().ok());
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();
@@ -118,7 +118,7 @@ mod tests {
         }
         let directory = base.path().join("m-state.json.versions");
         assert_eq!(mode(&directory), 0o700);
-        storage.remove_folder(VERSIONS).unwrap();
+        storage.remove_folder(VERSIONS_FOLDER).unwrap();
         assert!(read_versions(&storage).unwrap().is_empty() && !directory.exists());
     }
 

@@ -136,9 +136,9 @@ pub(crate) fn step_or_unwind(count: u64) {
     }
 }
 
-/// Unwinds the thread because a limit is exceeded. `limit` is the sentence for the error.
-pub(crate) fn exceed(limit: String) -> ! {
-    resume_unwind(Box::new(Abort::Limit(limit)))
+/// Unwinds the thread because a limit is exceeded. `sentence` says which one.
+pub(crate) fn unwind_with_limit_error(sentence: String) -> ! {
+    resume_unwind(Box::new(Abort::Limit(sentence)))
 }
 
 /// Counts memory.
@@ -246,14 +246,14 @@ impl Drop for MethodMemory {
 /// Counts scratch memory, and the work of filling it. It is released when the current method of Ruby returns.
 #[inline(always)]
 pub(crate) fn use_scratch(bytes: usize) -> Result<(), Abort> {
-    hold_scratch(bytes)?;
+    count_scratch_memory(bytes)?;
     step_bytes(bytes)
 }
 
 /// Counts scratch memory without the work of filling it. It is released when the current method of Ruby
 /// returns.
 #[inline(always)]
-pub(crate) fn hold_scratch(bytes: usize) -> Result<(), Abort> {
+pub(crate) fn count_scratch_memory(bytes: usize) -> Result<(), Abort> {
     charge(bytes)?;
     SCRATCH.set(SCRATCH.get().saturating_add(bytes as u64));
     Ok(())

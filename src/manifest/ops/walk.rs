@@ -85,7 +85,7 @@ impl<'a> PathStep<'a> {
     }
 
     /// Describes the parent of this token for messages.
-    fn parent(self) -> String {
+    fn describe_parent(self) -> String {
         match self.path.prefix(self.token_index).to_string() {
             root if root.is_empty() => "the document".into(),
             path => format!("'{path}'"),
@@ -121,7 +121,7 @@ impl<'a> PathStep<'a> {
         let message = format!(
             "'{}' needs a {expected}, but {}{place} is {}",
             self.path_so_far(),
-            self.parent(),
+            self.describe_parent(),
             kind_with_article(node)
         );
         let hint = match (&node.data, self.path.tokens().get(self.token_index)) {
@@ -205,7 +205,7 @@ impl<'a> PathStep<'a> {
             let message = format!(
                 "'{}' does not exist: {} has no index {result}, {length_text}",
                 self.path_so_far(),
-                self.parent()
+                self.describe_parent()
             );
             let mut error = self.error(PathErrorKind::MissingIndex, message);
             error.hint = Some("the first item is 0, the last one -1; to add one, replace '-'".to_owned());

@@ -12,7 +12,7 @@
 //! Never secret, unless declared so, is a text that is public: the name of the environment, or of a CPI,
 //! release, stemcell, job, network, availability zone, or of a type or extension of VMs or disks, or a key of
 //! the manifest that is a word. Messages contain these texts: redacting them would make messages unreadable,
-//! and the places that were redacted would give the text away. If a value that is named like a secret is
+//! and the places that were redacted would give the text away. If a value that should always be secret is
 //! public, a warning says so.
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
@@ -52,21 +52,21 @@ pub(crate) struct KnownInputs<'d> {
     pub(crate) urls: &'d [String],
 }
 
-/// Registers all secrets with the redactor by the rules of the module. Returns a warning if a value that is
-/// named like a secret is public.
+/// Registers all secrets with the redactor by the rules of the module. Returns a warning if a value that
+/// should always be secret is public.
 pub(crate) fn register_secrets(inputs: &KnownInputs<'_>, redactor: &Redactor) -> Option<String> {
     let mut classified_texts = ClassifiedTexts::new(redactor);
     for document in &inputs.documents {
         collect_public_names(document, &mut classified_texts.public_texts);
-        classified_texts.walk(document, "", NameClass::Plain, true);
+        classified_texts.classify(document, "", NameClass::Plain, true);
     }
     for (name, value) in &inputs.variables {
         let least_class =
             if inputs.password_variables.contains(name) { NameClass::Secret } else { NameClass::Plain };
         let name_class = least_class.max(classified_texts.name_classes.name_class(name));
-        classified_texts.walk(value, name, name_class, false);
+        classified_texts.classify(value, name, name_class, false);
     }
-    inputs.outputs.iter().for_each(|value| classified_texts.walk(value, "", NameClass::Declared, false));
+    inputs.outputs.iter().for_each(|value| classified_texts.classify(value, "", NameClass::Declared, false));
     classified_texts.add_to_redactor(redactor);
     inputs.urls.iter().for_each(|url| redactor.exempt_from_precautions(url));
     let mut texts = BTreeSet::new();
@@ -105,7 +105,7 @@ pub fn register_property_secrets(properties: &Map<String, Value>, redactor: &Red
 pub fn register_named_secrets(value: &Value, redactor: &Redactor) {
     let node = Node::from_json(value);
     let mut classified_texts = ClassifiedTexts::new(redactor);
-    classified_texts.walk(&node, "", NameClass::Plain, false);
+    classified_texts.classify(&node, "", NameClass::Plain, false);
     classified_texts.add_to_redactor(redactor);
 }
 
@@ -147,16 +147,17 @@ struct ClassifiedTexts<'n> {
     visible_texts: HashSet<&'n str, RandomState>,
     /// Names in the documents and keys of the documents, with their descriptions.
     public_texts: PublicTexts<'n>,
-    /// Values that are named like secrets, in their order.
-    named_values: Vec<NamedValue<'n>>,
+    /// The values that are always secret, in their order, for the warning about those that are also public.
+    always_secret_values: Vec<AlwaysSecretValue<'n>>,
 }
 
 /// Public texts, with descriptions such as `the name of a release`.
 type PublicTexts<'n> = HashMap<&'n str, &'static str, RandomState>;
 
-/// A value that is named like a secret.
-struct NamedValue<'n> {
-    /// Its key, or the name of its variable.
+/// A value that is secret wherever it occurs: one that is named like a secret or declared secret, a private
+/// key, or the password of a URL.
+struct AlwaysSecretValue<'n> {
+    /// The key of the value or of its URL, or the name of the variable.
     key: &'n str,
     text: String,
     position: &'n Position,
@@ -170,7 +171,7 @@ impl<'n> ClassifiedTexts<'n> {
             declared_secrets: HashSet::default(),
             visible_texts: HashSet::default(),
             public_texts: HashMap::default(),
-            named_values: Vec::new(),
+            always_secret_values: Vec::new(),
         }
     }
 
@@ -179,15 +180,15 @@ impl<'n> ClassifiedTexts<'n> {
         self.public_texts.contains_key(text) && !self.declared_secrets.contains(text)
     }
 
-    /// Returns the warning about the first value that is named like a secret, and is public.
+    /// Returns the warning about the first value that should always be secret, and is public.
     fn warning(&self) -> Option<String> {
         // Shorter values are never redacted.
         let is_redacted = |text: &str| text.chars().nth(MIN_REDACTED_CHARS - 1).is_some();
         let mut public_values = self
-            .named_values
+            .always_secret_values
             .iter()
             .filter(|value| is_redacted(&value.text) && self.is_public_text(&value.text));
-        let NamedValue { key, text, position } = public_values.next()?;
+        let AlwaysSecretValue { key, text, position } = public_values.next()?;
         let place = if position.line == 0 { String::new() } else { format!("{}: ", position.describe()) };
         Some(format!(
             "{place}the value of `{key}` is also {}, so it is not redacted: choose another value",
@@ -195,17 +196,17 @@ impl<'n> ClassifiedTexts<'n> {
         ))
     }
 
-    /// Adds the texts of a node, which has this key or is the value of this variable. Only the texts of a
-    /// document can stay visible, not those of a variable.
-    fn walk(&mut self, node: &'n Node, key: &'n str, name_class: NameClass, is_document: bool) {
-        let number =
+    /// Classifies the texts of a node, which has this key or is the value of this variable. Only the texts of
+    /// a document can stay visible, not those of a variable.
+    fn classify(&mut self, node: &'n Node, key: &'n str, name_class: NameClass, is_document: bool) {
+        let secret_number =
             |number: &dyn ToString| Some(number.to_string()).filter(|_| name_class > NameClass::Plain);
         match &node.data {
             Data::String(text) => {
                 let text: &'n str = text;
                 let credentials = credentials(text);
                 if let [password, _, _, _] = credentials.as_slice() {
-                    self.named_values.push(NamedValue {
+                    self.always_secret_values.push(AlwaysSecretValue {
                         key,
                         text: password.clone(),
                         position: &node.position,
@@ -221,7 +222,7 @@ impl<'n> ClassifiedTexts<'n> {
                 // A reference to a variable is not secret itself; the variable's value is.
                 if is_secret && !text.starts_with("((") {
                     self.add(text);
-                    self.named_values.push(NamedValue {
+                    self.always_secret_values.push(AlwaysSecretValue {
                         key,
                         text: text.to_owned(),
                         position: &node.position,
@@ -240,10 +241,12 @@ impl<'n> ClassifiedTexts<'n> {
                     self.visible_texts.insert(text);
                 }
             }
-            Data::Int(int) => self.add_number(number(int), name_class),
-            Data::UInt(int) => self.add_number(number(int), name_class),
-            Data::Float(float) => self.add_number(number(float), name_class),
-            Data::Seq(items) => items.iter().for_each(|item| self.walk(item, key, name_class, is_document)),
+            Data::Int(int) => self.add_number(secret_number(int), name_class),
+            Data::UInt(int) => self.add_number(secret_number(int), name_class),
+            Data::Float(float) => self.add_number(secret_number(float), name_class),
+            Data::Seq(items) => {
+                items.iter().for_each(|item| self.classify(item, key, name_class, is_document));
+            }
             Data::Map(map) => {
                 for (child_key, value) in map.iter() {
                     let word = child_key.as_str().filter(|word| is_document && is_word(word));
@@ -251,7 +254,7 @@ impl<'n> ClassifiedTexts<'n> {
                         self.public_texts.entry(word).or_insert("a key of the manifest");
                     }
                     let name_class = self.name_classes.stronger_class(name_class, child_key);
-                    self.walk(value, child_key.as_str().unwrap_or(key), name_class, is_document);
+                    self.classify(value, child_key.as_str().unwrap_or(key), name_class, is_document);
                 }
             }
             Data::Null | Data::Bool(_) => {}

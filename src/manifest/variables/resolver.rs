@@ -152,7 +152,7 @@ impl<'a> Resolver<'a> {
             Some(value) => value.clone(),
             None => {
                 self.used_names.insert(name.to_owned());
-                let value = self.find(name, position)?;
+                let value = self.resolve_uncached(name, position)?;
                 self.cache.insert(name.to_owned(), value.clone());
                 value
             }
@@ -168,16 +168,17 @@ impl<'a> Resolver<'a> {
         Ok(value)
     }
 
-    fn find(&mut self, name: &str, position: &Position) -> Result<Option<ResolvedValue<'a>>> {
+    /// Returns the value of a variable without the cache of [`Self::resolve`].
+    fn resolve_uncached(&mut self, name: &str, position: &Position) -> Result<Option<ResolvedValue<'a>>> {
         let sources = self.sources;
         if let Some(value) = sources.get(name) {
             return Ok(Some(ResolvedValue::Given(value)));
         }
-        Ok(self.find_stored(name, position)?.map(|value| ResolvedValue::Stored(Rc::new(value))))
+        Ok(self.obtain_stored(name, position)?.map(|value| ResolvedValue::Stored(Rc::new(value))))
     }
 
     /// Returns the value of a variable from the vars store. Generates it first if necessary.
-    fn find_stored(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
+    fn obtain_stored(&mut self, name: &str, position: &Position) -> Result<Option<Node>> {
         let Some(store) = self.store.as_deref() else { return Ok(None) };
         let stored_value = store.get(name).cloned();
         let definition = self.definitions.get(name);
@@ -203,7 +204,7 @@ impl<'a> Resolver<'a> {
                 self.generating_names.push(name.to_owned());
                 let value = self.generate_value(definition, &kind, stored_value);
                 self.generating_names.pop();
-                value.context(|| why_not_generated(definition))
+                value.context(|| generation_error_message(definition))
             }
             (stored_value, _) => Ok(stored_value),
         }
@@ -504,11 +505,11 @@ fn check_literal(definition: &Definition) -> Result<()> {
     }
     GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())
         .map(drop)
-        .context(|| why_not_generated(definition))
+        .context(|| generation_error_message(definition))
 }
 
 /// Returns the message for a variable that cannot be generated.
-fn why_not_generated(definition: &Definition) -> String {
+fn generation_error_message(definition: &Definition) -> String {
     format!("{}: variable '{}' cannot be generated", definition.position.describe(), definition.name)
 }
 

@@ -112,7 +112,7 @@ fn open(path: &Path, encryption: &Encryption, command: (&str, &str)) -> Result<V
         return Err(input::bare_missing_error(
             "vars store",
             path,
-            FileKind { may_be: is_vars_file, is_surely: is_vars_file },
+            FileKind { can_match: is_vars_file, certainly_matches: is_vars_file },
         )
         .with_hint(missing_hint(path, command)));
     }

@@ -1,4 +1,4 @@
-//! Certificates that expire soon.
+//! The expiry of certificates in variables: lists them, describes them, and warns of those that expire soon.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub fn warnings<'n>(
     sentences.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
-/// A certificate and the end of its validity.
+/// The expiry of one certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CertificateExpiry {
     /// The end of its validity.

@@ -76,8 +76,8 @@ impl Conversation {
             let (question, answer) = match message {
                 Message::Cpi(call) => cpi_line(call),
                 Message::Agent(exchange) if exchange.message.is_null() => {
-                    upload_count += usize::from(exchange.verb == "PUT");
-                    download_count += usize::from(exchange.verb == "GET");
+                    upload_count += usize::from(exchange.http_method == "PUT");
+                    download_count += usize::from(exchange.http_method == "GET");
                     continue;
                 }
                 Message::Agent(exchange) if exchange.name() == "get_task" => {

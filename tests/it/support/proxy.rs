@@ -33,7 +33,7 @@ pub(crate) fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
     /// `POST`, `PUT`, `GET`.
-    pub verb: String,
+    pub http_method: String,
     /// The message; null for a blob.
     pub message: Value,
     /// The answer to the message; null for a blob.
@@ -45,14 +45,14 @@ impl Exchange {
     pub(crate) fn name(&self) -> String {
         match self.message["method"].as_str() {
             Some(method) => method.to_owned(),
-            None => format!("{} blob", self.verb),
+            None => format!("{} blob", self.http_method),
         }
     }
 }
 
 /// An observer of the exchanges. The proxy forwards nothing while one of its methods runs.
 pub(crate) trait Listener: Send + Sync {
-    /// Called before a request is forwarded. The returned number is passed to [`Self::hear_answer`].
+    /// Observes a request before it is forwarded. The returned number is passed to [`Self::hear_answer`].
     fn hear_request(&self, _name: &str) -> usize {
         0
     }
@@ -62,12 +62,12 @@ pub(crate) trait Listener: Send + Sync {
         None
     }
 
-    /// Called before the agent's answer is forwarded.
+    /// Observes the agent's answer before it is forwarded.
     fn hear_answer(&self, request_number: usize, exchange: Exchange);
 }
 
 impl<F: Fn(Exchange) + Send + Sync> Listener for F {
-    fn hear_answer(&self, _asked: usize, exchange: Exchange) {
+    fn hear_answer(&self, _request_number: usize, exchange: Exchange) {
         self(exchange);
     }
 }
@@ -164,7 +164,8 @@ fn serve(
     loop {
         let Some(request) = Request::read(&mut stream)? else { return Ok(()) };
         let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let mut exchange = Exchange { verb: request.verb.clone(), message, answer: Value::Null };
+        let mut exchange =
+            Exchange { http_method: request.http_method.clone(), message, answer: Value::Null };
         let request_number = listener.hear_request(&exchange.name());
         let (status, mut body) = match request.pass_on(&client, agent) {
             Some(answer) => answer,
@@ -204,7 +205,7 @@ fn client() -> ureq::Agent {
 /// A complete HTTP request.
 pub(crate) struct Request {
     /// The HTTP method.
-    pub verb: String,
+    pub http_method: String,
     /// The request target.
     pub path: String,
     /// The `Authorization` header.
@@ -221,7 +222,7 @@ impl Request {
             return Ok(None);
         }
         let mut words = line.split_whitespace().map(str::to_owned);
-        let (verb, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let (http_method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let (mut length, mut authorization, mut expects) = (0, String::new(), false);
         loop {
             let mut line = String::new();
@@ -241,13 +242,13 @@ impl Request {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
-        Ok(Some(Request { verb, path, authorization, body }))
+        Ok(Some(Request { http_method, path, authorization, body }))
     }
 
     fn pass_on(&self, client: &ureq::Agent, agent: SocketAddr) -> Option<(u16, Vec<u8>)> {
         let url = format!("https://{agent}{}", self.path);
         let authorization = ("Authorization", &self.authorization);
-        let response = match self.verb.as_str() {
+        let response = match self.http_method.as_str() {
             "POST" => client.post(url).header(authorization.0, authorization.1).send(&self.body[..]),
             "PUT" => client.put(url).header(authorization.0, authorization.1).send(&self.body[..]),
             _ => client.get(url).header(authorization.0, authorization.1).call(),

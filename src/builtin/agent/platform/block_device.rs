@@ -17,8 +17,8 @@ use crate::agent::tools;
 use base::error::ResultExt;
 use base::{Error, Result};
 
-/// The kernel's list of block devices.
-const DEVICES: &str = "/sys/block";
+/// The directory in which the kernel lists block devices.
+const DEVICES_DIRECTORY: &str = "/sys/block";
 /// The number of characters of a serial number that a virtio disk reports.
 const SERIAL_CHARS: usize = 20;
 const POLL_PAUSE: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ pub(super) fn find(hint: &Value, timeout: Duration) -> Result<PathBuf> {
     let deadline = Instant::now() + timeout;
     loop {
         let device = match key {
-            "id" => find_by_serial(Path::new(DEVICES), value),
+            "id" => find_by_serial(Path::new(DEVICES_DIRECTORY), value),
             _ => Some(PathBuf::from(value)),
         };
         if let Some(device) = device.filter(|device| is_block_device(device)) {
@@ -57,13 +57,13 @@ pub(super) fn find(hint: &Value, timeout: Duration) -> Result<PathBuf> {
 }
 
 fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-/// Returns the device with this serial number, from the kernel's list `devices`.
-fn find_by_serial(devices: &Path, serial: &str) -> Option<PathBuf> {
+/// Returns the device with this serial number. `devices_directory` is that in which the kernel lists devices.
+fn find_by_serial(devices_directory: &Path, serial: &str) -> Option<PathBuf> {
     let short_serial = serial.get(..SERIAL_CHARS).unwrap_or(serial);
-    let entries = fs::read_dir(devices).ok()?;
+    let entries = fs::read_dir(devices_directory).ok()?;
     entries.flatten().find_map(|entry| {
         let device_serial = fs::read_to_string(entry.path().join("serial")).ok()?;
         (device_serial.trim() == short_serial).then(|| Path::new("/dev").join(entry.file_name()))
@@ -82,15 +82,16 @@ pub(super) fn is_mounted_at(device: &Path, target: &Path) -> bool {
 pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> Result<()> {
     let name = device.display().to_string();
     let file_name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let serial = fs::read_to_string(Path::new(DEVICES).join(&file_name).join("serial")).unwrap_or_default();
+    let serial_file = Path::new(DEVICES_DIRECTORY).join(&file_name).join("serial");
+    let serial = fs::read_to_string(serial_file).unwrap_or_default();
     let serial = Some(serial.trim().to_owned()).filter(|text| crate::agent::directories::is_safe_name(text));
-    // It shows, after a crash, that the content of the device is an incomplete file system. mkfs.ext4 writes
-    // the magic number last.
+    // The marker shows, after a crash, that the content of the device is an incomplete file system. mkfs.ext4
+    // writes the magic number last.
     let marker = directories.bosh().join(format!("formatting-{}", serial.unwrap_or(file_name)));
-    let is_begun = marker.exists();
+    let has_begun_formatting = marker.exists();
     match detect_content(device).map_err(|error| Error::io(format!("reading '{name}'"), error))? {
         Content::Ext4 => {}
-        Content::Other if !is_begun => {
+        Content::Other if !has_begun_formatting => {
             return Err(Error::failure(format!(
                 "the disk '{name}' is neither empty nor an ext4 file system"
             ))
@@ -107,7 +108,7 @@ pub(super) fn mount(device: &Path, target: &Path, directories: &Directories) -> 
     crate::agent::directories::remove_tree(&marker)?;
     rustix::mount::mount(device, target, "ext4", MountFlags::empty(), None)
         .map_err(|errno| Error::io(format!("mounting '{name}' at '{}'", target.display()), errno.into()))?;
-    // It does nothing if the device has not grown.
+    // resize2fs does nothing if the device has not grown.
     tools::run("resize2fs", &[&name]).context(|| format!("Growing the file system of '{name}'")).map(drop)
 }
 

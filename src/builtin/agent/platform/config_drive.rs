@@ -9,13 +9,13 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::DEVICE_TIMEOUT;
 use crate::agent::directories::{make_directory, write_atomically};
-use crate::agent::source::USER_DATA;
+use crate::agent::source::USER_DATA_FILE;
 use crate::agent::tools;
 use base::{Error, Result};
 
 const LABEL: &str = "config-2";
 /// The settings on the drive.
-const SETTINGS: &str = "ec2/latest/user-data";
+const SETTINGS_FILE: &str = "ec2/latest/user-data";
 /// The maximum size of the settings, in bytes.
 const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 /// The file systems that a config drive may have.
@@ -24,7 +24,7 @@ const FILE_SYSTEMS: [&str; 4] = ["ext2", "ext4", "vfat", "iso9660"];
 /// Copies the settings from the drive to the user data beside the file `settings`. Without a drive, the agent
 /// keeps those that it has.
 pub(super) fn fetch(settings: &Path) -> Result<()> {
-    let target = settings.with_file_name(USER_DATA);
+    let target = settings.with_file_name(USER_DATA_FILE);
     let deadline = std::time::Instant::now() + DEVICE_TIMEOUT;
     let device = loop {
         // Its exit status is not 0 if there is no such file system.
@@ -45,7 +45,7 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
     let mount_point = parent.join("config-drive");
     make_directory(&mount_point, 0o700)?;
     mount(&device, &mount_point)?;
-    let text = read(&mount_point.join(SETTINGS));
+    let text = read(&mount_point.join(SETTINGS_FILE));
     rustix::mount::unmount(&mount_point, UnmountFlags::NOFOLLOW)
         .map_err(|errno| Error::io(format!("unmounting '{}'", mount_point.display()), errno.into()))?;
     write_atomically(&target, &text?, 0o600)
@@ -65,13 +65,13 @@ fn mount(device: &str, mount_point: &Path) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let read_error = |error| Error::io(format!("reading '{SETTINGS}' of the config drive"), error);
+    let read_error = |error| Error::io(format!("reading '{SETTINGS_FILE}' of the config drive"), error);
     let mut text = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut text))
         .map_err(read_error)?;
     if text.len() as u64 > MAX_SETTINGS_BYTES {
-        return Err(Error::invalid(format!("'{SETTINGS}' of the config drive exceeds 16 MiB")));
+        return Err(Error::invalid(format!("'{SETTINGS_FILE}' of the config drive exceeds 16 MiB")));
     }
     Ok(text)
 }

@@ -15,7 +15,7 @@ pub(super) fn find(hint: &Value) -> Result<PathBuf> {
         return Err(Error::invalid(format!("the disk's path '{}' is not absolute", path.display())));
     }
     match fs::metadata(&path) {
-        Ok(meta) if meta.is_dir() => Ok(path),
+        Ok(metadata) if metadata.is_dir() => Ok(path),
         Ok(_) => Err(Error::failure(format!("the disk's path '{}' is not a directory", path.display()))),
         Err(error) => {
             Err(Error::failure(format!("the disk's device '{}' is missing", path.display()))

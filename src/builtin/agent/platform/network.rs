@@ -16,8 +16,8 @@ use crate::agent::settings::AgentSettings;
 use crate::agent::tools;
 use base::{Error, Result};
 
-const INTERFACES: &str = "/sys/class/net";
-const RESOLVER: &str = "/etc/resolv.conf";
+const INTERFACES_DIRECTORY: &str = "/sys/class/net";
+const RESOLVER_FILE: &str = "/etc/resolv.conf";
 const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 /// The settings of the system for the networks of a VM.
@@ -32,7 +32,7 @@ struct NetworkPlan {
 pub(super) fn set_up(settings: &AgentSettings) -> Result<()> {
     let deadline = Instant::now() + DEVICE_TIMEOUT;
     let plan = loop {
-        match plan(&settings.networks, &list_interfaces(Path::new(INTERFACES))) {
+        match plan(&settings.networks, &list_interfaces(Path::new(INTERFACES_DIRECTORY))) {
             // The kernel may not have found the interface yet.
             Err(_) if Instant::now() < deadline => thread::sleep(POLL_PAUSE),
             result => break result?,
@@ -44,7 +44,7 @@ pub(super) fn set_up(settings: &AgentSettings) -> Result<()> {
     }
     if !plan.name_servers.is_empty() {
         let lines: String = plan.name_servers.iter().map(|server| format!("nameserver {server}\n")).collect();
-        write_atomically(Path::new(RESOLVER), lines.as_bytes(), 0o644)?;
+        write_atomically(Path::new(RESOLVER_FILE), lines.as_bytes(), 0o644)?;
     }
     if !settings.vm.name.is_empty() {
         rustix::system::sethostname(settings.vm.name.as_bytes())

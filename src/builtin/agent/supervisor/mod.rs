@@ -276,7 +276,7 @@ impl Supervisor {
     }
 
     fn stop_one(&self, name: &str, task: &TaskControl) -> Result<()> {
-        let Some(process) = self.await_start(name, task)? else { return Ok(()) };
+        let Some(process) = self.find_process_to_stop(name, task)? else { return Ok(()) };
         let stop = self
             .lock()
             .services
@@ -303,7 +303,7 @@ impl Supervisor {
 
     /// Returns the process to stop, if any. Waits for a process that is starting, because it would otherwise
     /// run after the stop.
-    fn await_start(&self, name: &str, task: &TaskControl) -> Result<Option<SupervisedProcess>> {
+    fn find_process_to_stop(&self, name: &str, task: &TaskControl) -> Result<Option<SupervisedProcess>> {
         loop {
             let is_starting = {
                 let mut state = self.lock();

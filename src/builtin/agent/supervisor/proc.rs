@@ -63,9 +63,9 @@ fn after_name(stat: &str) -> Option<Vec<&str>> {
 /// Reads at most `limit` bytes of a regular file.
 fn read_start(path: &Path, limit: u64) -> Option<String> {
     use std::io::Read;
-    let meta = fs::metadata(path).ok()?;
+    let metadata = fs::metadata(path).ok()?;
     // Opening a FIFO would wait for a writer.
-    if !meta.is_file() {
+    if !metadata.is_file() {
         return None;
     }
     let mut text = String::new();

@@ -16,19 +16,19 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, umask, wait};
 use signal_hook::consts::{SIGCHLD, SIGTERM};
 
-use super::{Report, SETTINGS, USER_DATA, root_tree};
+use super::{Report, SETTINGS_FILE, USER_DATA_FILE, root_tree};
 use crate::cpi::process::timespec;
 use base::namespaces::{UnshareFlags, unshare};
 
 /// The agent's program inside the VM.
-pub(super) const AGENT: &str = "/var/vcap/bosh/bin/bosh-agent";
+pub(super) const AGENT_PROGRAM: &str = "/var/vcap/bosh/bin/bosh-agent";
 /// The settings that the agent reads.
 const AGENT_SETTINGS: &str = "/var/vcap/bosh/settings.json";
 /// The user data of the VM, beside the settings.
 const AGENT_USER_DATA: &str = "/var/vcap/bosh/user_data.json";
 /// The base directory of the agent, jobs and packages.
-const BASE: &str = "/var/vcap";
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const BASE_DIRECTORY: &str = "/var/vcap";
+const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The uptime after which an agent is restarted without a pause.
 const STABLE_DURATION: Duration = Duration::from_secs(2);
@@ -69,10 +69,10 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
 /// Returns the settings, or the user data with the address of the registry, and the path where the agent
 /// expects them.
 fn read_settings(vm_directory: &Path) -> io::Result<(Vec<u8>, &'static str)> {
-    match fs::read(vm_directory.join(USER_DATA)) {
+    match fs::read(vm_directory.join(USER_DATA_FILE)) {
         Ok(data) => Ok((data, AGENT_USER_DATA)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::read(vm_directory.join(SETTINGS)).map(|settings| (settings, AGENT_SETTINGS))
+            fs::read(vm_directory.join(SETTINGS_FILE)).map(|settings| (settings, AGENT_SETTINGS))
         }
         Err(error) => Err(error),
     }
@@ -91,10 +91,10 @@ fn install(content: &[u8], path: &str) -> io::Result<()> {
 /// Starts the agent. `Ok` means that the kernel executed its program.
 fn start_agent() -> io::Result<Pid> {
     let log = io::stderr().as_fd().try_clone_to_owned()?;
-    let child = Command::new(AGENT)
-        .args(["agent", "--settings", AGENT_SETTINGS, "--base", BASE])
+    let child = Command::new(AGENT_PROGRAM)
+        .args(["agent", "--settings", AGENT_SETTINGS, "--base", BASE_DIRECTORY])
         .env_clear()
-        .envs([("PATH", PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("USER", "root")])
+        .envs([("PATH", SEARCH_PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("USER", "root")])
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(log)

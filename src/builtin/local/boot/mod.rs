@@ -20,9 +20,9 @@ use std::ffi::OsString;
 use base::{Error, Result};
 
 /// The agent's settings, in the VM's directory. Each boot copies them into the VM's file system.
-pub(super) const SETTINGS: &str = "settings.json";
+pub(super) const SETTINGS_FILE: &str = "settings.json";
 /// The user data with the address of the registry, if the registry has the settings.
-pub(super) const USER_DATA: &str = "user_data.json";
+pub(super) const USER_DATA_FILE: &str = "user_data.json";
 
 /// A report of a stage.
 #[derive(Debug, serde::Serialize, serde::Deserialize)]

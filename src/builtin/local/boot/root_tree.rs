@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::mount;
 
-use super::init::AGENT;
+use super::init::AGENT_PROGRAM;
 use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 
 /// The entries of the host's `/` that a VM sees.
@@ -76,7 +76,7 @@ pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String
     let sys = tree.create_directory("sys", None)?;
     bind_all(Path::new("/sys"), &sys)?;
     read_only.push(sys);
-    let agent = tree.create_file(AGENT.trim_start_matches('/'))?;
+    let agent = tree.create_file(AGENT_PROGRAM.trim_start_matches('/'))?;
     bind(executable, &agent)?;
     read_only.push(agent);
     notes.extend(mounts::make_read_only(&read_only, MountFlags::empty())?);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 
-use super::unsupported_error;
+use super::unusable_network_error;
 use crate::cpi::failure::CpiResult;
 use crate::cpi::programs::{ProgramOutput, run};
 use crate::qemu::programs::{find_ip, run_error};
@@ -70,14 +70,14 @@ impl DeviceNetwork {
         };
         let output = run_ip(&["-o", "link", "show", "dev", name, "type", kind])?;
         if !output.status.success() {
-            return Err(unsupported_error(format!(
+            return Err(unusable_network_error(format!(
                 "this machine does not have {}, which a network of the VM names. Create it (`{creation}`), \
                  or correct the `cloud_properties` of the subnet",
                 self.device
             )));
         }
         if output.stdout.is_empty() {
-            return Err(unsupported_error(format!(
+            return Err(unusable_network_error(format!(
                 "the network device '{name}' of this machine is not {}: correct the `cloud_properties` of \
                  the subnet",
                 match self.device {
@@ -89,7 +89,7 @@ impl DeviceNetwork {
         if let HostDevice::Bridge(bridge) = &self.device
             && !may_administer_networks()
         {
-            return Err(unsupported_error(format!(
+            return Err(unusable_network_error(format!(
                 "a VM on {} needs root or the capability CAP_NET_ADMIN. Run monopile with it, or let an \
                  administrator create a tap device for you (`ip tuntap add dev tap0 mode tap user $USER`, \
                  then `ip link set dev tap0 master {bridge} up`) and set `tap: tap0` instead of `bridge`",
@@ -106,7 +106,7 @@ impl DeviceNetwork {
         let output = run_ip(&["link", "set", "dev", &tap, "master", bridge, "up"])?;
         if !output.status.success() {
             let reason = output.reason();
-            return Err(unsupported_error(format!(
+            return Err(unusable_network_error(format!(
                 "connecting the VM's network device '{tap}' with {} failed: {reason}",
                 self.device
             )));

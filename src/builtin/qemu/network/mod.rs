@@ -20,7 +20,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use base::JsonObject;
 
 /// The PCI slot of the network cards, which are functions of one device.
-const SLOT: u8 = 3;
+const PCI_SLOT: u8 = 3;
 /// The maximum number of networks with a card. A CID has digits for as many MAC addresses.
 const MAX_CARDS: usize = 5;
 
@@ -74,7 +74,7 @@ pub(super) fn plan(
         cards.iter().any(|card| card.device.is_some() && card.manual_address == Some(mbus.ip()));
     for (index, Card { name, manual_address, device }) in cards.into_iter().enumerate() {
         let mac = mac(vm, index);
-        add(&mut guest, name, &json!({"mac": mac}));
+        add_keys(&mut guest, name, &json!({"mac": mac}));
         match device {
             Some(device) => record.device_networks.push(DeviceNetwork::new(mac, device)),
             None => {
@@ -82,10 +82,10 @@ pub(super) fn plan(
                 record.user_network =
                     Some(UserNetwork::plan(mac, manual_address, mbus, ports, is_restricted)?);
                 let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
-                add(&mut guest, name, &address);
-                add(&mut guest, name, &json!({"dns": [user::DNS]}));
+                add_keys(&mut guest, name, &address);
+                add_keys(&mut guest, name, &json!({"dns": [user::DNS]}));
                 if manual_address.is_none() {
-                    add(&mut answer, name, &address);
+                    add_keys(&mut answer, name, &address);
                 }
             }
         }
@@ -102,7 +102,7 @@ pub(super) fn plan(
 }
 
 /// Adds keys to a network.
-fn add(networks: &mut JsonObject, name: &str, new_keys: &Value) {
+fn add_keys(networks: &mut JsonObject, name: &str, new_keys: &Value) {
     if let (Some(Value::Object(network)), Value::Object(new_keys)) = (networks.get_mut(name), new_keys) {
         network.extend(new_keys.clone());
     }
@@ -144,11 +144,11 @@ fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
     let user_mode_count = cards.iter().filter(|card| card.device.is_none()).count();
     match cards.len() {
         0 => Err(CpiFailure::invalid_call("create_vm: the VM needs a network of type manual or dynamic")),
-        count if count > MAX_CARDS => Err(unsupported_error(format!(
+        count if count > MAX_CARDS => Err(unusable_network_error(format!(
             "the VM has {count} networks, and VMs of the 'qemu' CPI can have {MAX_CARDS}: leave fewer in \
              `networks` of the instance group"
         ))),
-        count if user_mode_count > 1 => Err(unsupported_error(format!(
+        count if user_mode_count > 1 => Err(unusable_network_error(format!(
             "the VM has {count} networks, and only one can be without a bridge: leave one in `networks` of \
              the instance group, or set `bridge` or `tap` in the `cloud_properties` of the others' subnets"
         ))),
@@ -164,12 +164,12 @@ fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiRe
     })?;
     match address {
         _ if is_on_device && !address.is_loopback() => Ok(address),
-        _ if is_on_device => Err(unsupported_error(format!(
+        _ if is_on_device => Err(unusable_network_error(format!(
             "the address {ip} of network '{name}' cannot be used: it is a loopback address, and the network \
              is on a bridge or a tap device. Use an address of the bridge's subnet"
         ))),
         IpAddr::V4(address) if address.is_loopback() => Ok(address.into()),
-        _ => Err(unsupported_error(format!(
+        _ => Err(unusable_network_error(format!(
             "the address {ip} of network '{name}' cannot be used: this machine forwards ports of a VM of the \
              'qemu' CPI at an address of 127.0.0.0/8. Use one, or apply examples/qemu/loopback.yml \
              (`monopile example qemu`): `--ops-file qemu/loopback.yml`. If {ip} is in the subnet of a \
@@ -178,7 +178,7 @@ fn manual_address(name: &str, network: &JsonObject, is_on_device: bool) -> CpiRe
     }
 }
 
-fn unsupported_error(message: String) -> CpiFailure {
+fn unusable_network_error(message: String) -> CpiFailure {
     CpiFailure::new(FailureKind::VmCreationFailed, message)
 }
 
@@ -210,7 +210,7 @@ impl NetworksRecord {
         let cards: Vec<_> = user.chain(devices).collect();
         let multifunction_option = if cards.len() > 1 { ",multifunction=on" } else { "" };
         let options = cards.into_iter().enumerate().flat_map(|(index, (mac, netdev))| {
-            let address = format!("bus=pci.0,addr={SLOT:#x}.{index}");
+            let address = format!("bus=pci.0,addr={PCI_SLOT:#x}.{index}");
             let device = format!(
                 "virtio-net-pci,netdev=net{index},mac={mac},romfile=,{address}{multifunction_option}"
             );

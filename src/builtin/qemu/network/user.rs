@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 
 use serde::{Deserialize, Serialize};
 
-use super::unsupported_error;
+use super::unusable_network_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::listen::occupant;
 use crate::qemu::properties::Port;
@@ -107,11 +107,11 @@ impl UserNetwork {
         for Forward { name, host_address, .. } in &self.forwards {
             let Err(error) = TcpListener::bind(host_address) else { continue };
             if error.kind() != io::ErrorKind::AddrInUse {
-                return Err(unsupported_error(format!(
+                return Err(unusable_network_error(format!(
                     "port '{name}' of the VM cannot be forwarded at {host_address}: {error}"
                 )));
             }
-            return Err(unsupported_error(format!(
+            return Err(unusable_network_error(format!(
                 "port '{name}' of the VM is in use: {}",
                 occupant(host_address)
             )));

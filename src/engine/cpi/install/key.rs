@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::cpi::userland::PACKAGES;
+use crate::cpi::userland::PACKAGES_DIRECTORY;
 use artifact::release::Package;
 
 /// The version of the cache layout.
@@ -29,7 +29,7 @@ impl<'a> CompileSite<'a> {
     /// Returns the site for packages in a userland. Only its key determines them.
     pub(super) fn in_userland(compile_key: &str) -> Self {
         let platform = format!("userland {} {compile_key}", std::env::consts::ARCH);
-        CompileSite { platform, root: Path::new(PACKAGES) }
+        CompileSite { platform, root: Path::new(PACKAGES_DIRECTORY) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The store of compiled packages, which several processes share.
 //!
-//! In the cache each package has an entry, named by its key:
+//! In the cache each package has a slot, whose name is the beginning of the package's key:
 //!
 //! ```text
 //! cpi/.<key>.lock              locked while the package is compiled, and, shared, while it is in use
@@ -33,7 +33,7 @@ use base::files::{JsonLayout, UnlockOnDrop, read_json, write_json};
 use base::text::shell_word;
 use base::{Error, Result, files};
 
-/// The number of digits of a key that name an entry. Paths of packages end up in `#!` lines, which must be
+/// The number of digits of a key that name a slot. Paths of packages end up in `#!` lines, which must be
 /// short.
 const SHORT_KEY_DIGITS: usize = 16;
 /// The pause between attempts to take a lock that another process holds.
@@ -115,15 +115,15 @@ impl CpiPackageStore {
         let shared_cache = self.shared_cache.clone();
         if self.is_cache {
             let short_key = key.get(..SHORT_KEY_DIGITS).unwrap_or(&key);
-            let entry = self.root.join(short_key);
-            let packages_directory = entry.join("packages");
+            let slot_directory = self.root.join(short_key);
+            let packages_directory = slot_directory.join("packages");
             PackageSlot {
                 package_directory: packages_directory.join(&name),
                 packages_directory,
-                log_path: entry.join("packaging.log"),
-                marker_path: entry.join("package.json"),
-                records_path: entry.join("files.json"),
-                signature_path: entry.join("signature.json"),
+                log_path: slot_directory.join("packaging.log"),
+                marker_path: slot_directory.join("package.json"),
+                records_path: slot_directory.join("files.json"),
+                signature_path: slot_directory.join("signature.json"),
                 lock_path: self.root.join(format!(".{short_key}.lock")),
                 name,
                 key,
@@ -266,8 +266,8 @@ impl PackageSlot {
 
     /// Prepares the slot of the package: removes earlier content, and links the dependencies.
     pub(super) fn begin(&self, dependencies: &[PackageSlot]) -> Result<()> {
-        if let Some(entry) = self.marker_path.parent() {
-            create_private_directory(entry)?;
+        if let Some(directory) = self.marker_path.parent() {
+            create_private_directory(directory)?;
         }
         self.mark(None)?;
         remove_tree(&self.signature_path)?;
@@ -364,15 +364,16 @@ pub(super) fn verify(root: &Path, report: &mut VerifyReport) -> Result<()> {
         .collect();
     names.sort_unstable();
     for name in names {
-        let entry = root.join(&name);
-        let marker = read_json::<Value>(&entry.join("package.json")).ok().flatten().unwrap_or_default();
+        let slot_directory = root.join(&name);
+        let marker =
+            read_json::<Value>(&slot_directory.join("package.json")).ok().flatten().unwrap_or_default();
         // A package that was not completed is never used.
         if marker.get("stamp").is_none_or(Value::is_null) {
             continue;
         }
-        let problem = match read_json::<FileRecords>(&entry.join("files.json")) {
+        let problem = match read_json::<FileRecords>(&slot_directory.join("files.json")) {
             Ok(Some(recorded_files)) => {
-                let records = contents::read_records(&entry.join("packages"))?;
+                let records = contents::read_records(&slot_directory.join("packages"))?;
                 contents::first_difference(&recorded_files, &records)
                     .map(|path| format!("'{path}' has changed"))
             }

@@ -164,14 +164,17 @@ impl ScriptRun<'_> {
     /// Returns the command that runs the script in a userland, with nothing of this machine's environment.
     fn command_in(&self, userland: &Userland) -> Result<Command> {
         let parent = self.source.parent().unwrap_or(self.source);
-        let compile_target = Path::new(userland::COMPILE).join(&self.package.name);
-        let install_target = Path::new(userland::PACKAGES).join(&self.package.name);
+        let compile_target = Path::new(userland::COMPILE_DIRECTORY).join(&self.package.name);
+        let install_target = Path::new(userland::PACKAGES_DIRECTORY).join(&self.package.name);
         let mut mounts = vec![
-            MountPoint::writable(parent, userland::COMPILE),
+            MountPoint::writable(parent, userland::COMPILE_DIRECTORY),
             MountPoint::writable(&self.slot.package_directory, &install_target),
         ];
         mounts.extend(self.dependencies.iter().map(|slot| {
-            MountPoint::read_only(&slot.package_directory, Path::new(userland::PACKAGES).join(&slot.name))
+            MountPoint::read_only(
+                &slot.package_directory,
+                Path::new(userland::PACKAGES_DIRECTORY).join(&slot.name),
+            )
         }));
         // Not below the directory that the script sees.
         let scratch = self.space().join("userland");
@@ -184,11 +187,11 @@ impl ScriptRun<'_> {
         command
             .args(layout.write(&[&["bash"], &BASH_ARGUMENTS[..]].concat())?)
             .env_clear()
-            .envs([("PATH", userland::PATH), ("HOME", userland::HOME), ("LANG", "C.UTF-8")])
+            .envs([("PATH", userland::SEARCH_PATH), ("HOME", userland::HOME_DIRECTORY), ("LANG", "C.UTF-8")])
             .envs(self.proxy_variables(userland))
             .env("BOSH_COMPILE_TARGET", compile_target)
             .env("BOSH_INSTALL_TARGET", install_target)
-            .env("BOSH_PACKAGES_DIR", userland::PACKAGES);
+            .env("BOSH_PACKAGES_DIR", userland::PACKAGES_DIRECTORY);
         Ok(command)
     }
 

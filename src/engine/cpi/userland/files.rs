@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::HOME;
+use super::HOME_DIRECTORY;
 use super::layout::MountPoint;
 use base::files::durable::write_atomically;
 use base::files::open_inside;
@@ -48,7 +48,7 @@ pub(super) fn certificates(env_vars: &[(String, String)]) -> Vec<MountPoint> {
 /// written to `scratch`.
 pub(super) fn provide_user_lists(root: &Path, scratch: &Path) -> Result<Vec<MountPoint>> {
     let lines = [
-        ("passwd", format!("vcap:x:{USER_ID}:{USER_ID}:BOSH System User:{HOME}:/bin/sh\n")),
+        ("passwd", format!("vcap:x:{USER_ID}:{USER_ID}:BOSH System User:{HOME_DIRECTORY}:/bin/sh\n")),
         ("group", format!("vcap:x:{USER_ID}:\n")),
     ];
     let mut mounts = Vec::new();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{COMMAND, HOME, JOBS, PACKAGES, Userland, files};
+use super::{COMMAND, HOME_DIRECTORY, JOBS_DIRECTORY, PACKAGES_DIRECTORY, Userland, files};
 use crate::cpi::create_private_directory;
 use base::files::{JsonLayout, write_json};
 use base::subordinate_ids::{IdRanges, SubordinateIds};
@@ -62,7 +62,7 @@ impl Layout {
         mounts: Vec<MountPoint>,
     ) -> Result<Self> {
         let home = create_private_directory_in(scratch, "home")?;
-        let mut all_mounts = vec![MountPoint::writable(home, HOME)];
+        let mut all_mounts = vec![MountPoint::writable(home, HOME_DIRECTORY)];
         if userland.compiles_with_network {
             all_mounts.extend(files::name_resolution());
             all_mounts.extend(files::certificates(&[]));
@@ -89,14 +89,16 @@ impl Layout {
         let mut mounts = vec![
             MountPoint::writable(
                 create_private_directory_in(scratch, "home")?,
-                home.unwrap_or_else(|| HOME.into()),
+                home.unwrap_or_else(|| HOME_DIRECTORY.into()),
             ),
-            MountPoint::read_only(jobs_directory, JOBS),
+            MountPoint::read_only(jobs_directory, JOBS_DIRECTORY),
             MountPoint::read_only(images_directory, images_directory),
         ];
         let packages = packages.iter();
         mounts.extend(
-            packages.map(|(name, target)| MountPoint::read_only(target, Path::new(PACKAGES).join(name))),
+            packages.map(|(name, target)| {
+                MountPoint::read_only(target, Path::new(PACKAGES_DIRECTORY).join(name))
+            }),
         );
         mounts.extend(files::name_resolution());
         mounts.extend(files::certificates(env_vars));

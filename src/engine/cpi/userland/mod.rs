@@ -25,15 +25,15 @@ use base::{Error, Result};
 pub(crate) use layout::{Layout, MountPoint};
 
 /// The directory of packages in a userland.
-pub(crate) const PACKAGES: &str = "/var/vcap/packages";
+pub(crate) const PACKAGES_DIRECTORY: &str = "/var/vcap/packages";
 /// The directory of jobs in a userland.
-pub(crate) const JOBS: &str = "/var/vcap/jobs";
+pub(crate) const JOBS_DIRECTORY: &str = "/var/vcap/jobs";
 /// The directory in which packages are compiled in a userland.
-pub(crate) const COMPILE: &str = "/var/vcap/data/compile";
+pub(crate) const COMPILE_DIRECTORY: &str = "/var/vcap/data/compile";
 /// The search path of packaging scripts in a userland.
-pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+pub(crate) const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The home directory of packaging scripts in a userland: an empty one.
-pub(crate) const HOME: &str = "/home/vcap";
+pub(crate) const HOME_DIRECTORY: &str = "/home/vcap";
 /// The maximum number of processes in a userland.
 pub(crate) const MAX_PROCESSES: u64 = 1000;
 /// The exit status of a program that was ended because it had too many processes.

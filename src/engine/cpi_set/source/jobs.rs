@@ -15,7 +15,7 @@ use crate::cpi::install::{
     CompileSettings, CpiJob, InstalledPackages, UNCHANGED_PACKAGES, UserlandPackages,
     install as install_packages,
 };
-use crate::cpi::userland::{JOBS, Layout, PACKAGES, Userland};
+use crate::cpi::userland::{JOBS_DIRECTORY, Layout, PACKAGES_DIRECTORY, Userland};
 use crate::cpi::{Executable, create_private_directory};
 use crate::jobs::render;
 use crate::prepare::find_release;
@@ -29,7 +29,7 @@ use base::{Error, Result};
 use manifest::deployment::CpiSource;
 
 /// The target of the template that is the CPI's executable.
-const CPI: &str = "bin/cpi";
+const CPI_PROGRAM: &str = "bin/cpi";
 
 /// A job that the manifest names, found in its release.
 struct FoundJob<'r> {
@@ -65,7 +65,7 @@ fn job_of_type(kind: &str) -> String {
 }
 
 fn provides_cpi(job: &Job) -> bool {
-    job.templates.iter().any(|template| template.target == CPI)
+    job.templates.iter().any(|template| template.target == CPI_PROGRAM)
 }
 
 /// Returns the jobs of the default CPI. With a CPI config, `cloud_provider` may also name the jobs of other
@@ -141,7 +141,7 @@ pub(super) fn install(
     installing.finish();
     let mut executable = match userland {
         None => Executable {
-            program: jobs_directory.join(&cpi.name).join(CPI),
+            program: jobs_directory.join(&cpi.name).join(CPI_PROGRAM),
             arguments: Vec::new(),
             env_vars: directory_env_vars(run, &installed_packages.packages_directory, &jobs_directory),
         },
@@ -175,12 +175,12 @@ fn executable_in(
     // Stemcells are unpacked there, maybe after the CPI was installed.
     let images = run.paths.scratch.join("stemcell");
     create_private_directory(&images)?;
-    let mut env_vars = directory_env_vars(run, Path::new(PACKAGES), Path::new(JOBS));
+    let mut env_vars = directory_env_vars(run, Path::new(PACKAGES_DIRECTORY), Path::new(JOBS_DIRECTORY));
     // A directory for temporary files on this machine.
     env_vars.retain(|(name, _)| name != "TMPDIR");
     let layout =
         Layout::for_cpi(userland, &scratch, &installed_packages.targets, jobs_directory, &images, &env_vars)?;
-    let program = format!("{JOBS}/{job}/{CPI}");
+    let program = format!("{JOBS_DIRECTORY}/{job}/{CPI_PROGRAM}");
     Ok(Executable { program: userland.executable.clone(), arguments: layout.write(&[&program])?, env_vars })
 }
 
@@ -293,7 +293,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>], inputs: &CpiInputs<'_>) 
                 })
                 .collect();
             Err(Error::invalid(format!(
-                "{place}: no job of `cloud_provider` has the template `{CPI}`, so none is a CPI"
+                "{place}: no job of `cloud_provider` has the template `{CPI_PROGRAM}`, so none is a CPI"
             ))
             .with_source(format!("job {}", template_lists.join("; job ")))
             .with_hint("name the job of the CPI in `cloud_provider.template`"))
@@ -301,7 +301,7 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>], inputs: &CpiInputs<'_>) 
         cpi_jobs => {
             let names: Vec<String> = cpi_jobs.iter().map(name).collect();
             Err(Error::invalid(format!(
-                "{place}: {} jobs of `cloud_provider` have the template `{CPI}`, but only one may be a CPI",
+                "{place}: {} jobs of `cloud_provider` have the template `{CPI_PROGRAM}`, but only one may be a CPI",
                 cpi_jobs.len()
             ))
             .with_source(format!("they are {}", names.join(" and ")))

@@ -210,13 +210,13 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                                 None => "it does not answer, because its VM is stopped".to_owned(),
                             },
                         ),
-                        _ => Finding::of(&problem, AGENT, vm.cid.to_string(), vm.cpi()),
+                        _ => Finding::of(&problem, AGENT_FINDING_KIND, vm.cid.to_string(), vm.cpi()),
                     });
                     vm_problems.push(problem);
                 }
                 Ok(mounted_disks) => {
                     agent_finding = Some(answering_agent_finding(probe, &vm));
-                    has_jobs = !AgentState::fetch_is_without_jobs(&probe.agent, state)?;
+                    has_jobs = !AgentState::fetch_lacks_jobs(&probe.agent, state)?;
                     evidence.mounted_disks.clone_from(&mounted_disks);
                     untracked_disk_problems = untracked_disks(&state.disks, &mounted_disks, &vm);
                     let in_use = DisksInUse {
@@ -313,16 +313,16 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
 }
 
 /// The kind of the findings about an agent.
-const AGENT: &str = "agent";
+const AGENT_FINDING_KIND: &str = "agent";
 
 fn answering_agent_finding(probe: &Probe<'_>, vm: &VmHandle) -> Finding {
     let detail = format!("answers at {}", probe.agent.address());
-    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
+    Finding::new(AGENT_FINDING_KIND, vm.cid.to_string(), vm.cpi(), FindingStatus::AsRecorded, detail)
 }
 
 /// Returns the finding of an agent that does not answer because of its VM, which has the problem.
 fn silent_agent_finding(vm: &VmHandle, detail: &str) -> Finding {
-    Finding::new(AGENT, vm.cid.to_string(), vm.cpi(), FindingStatus::Drifted, detail.to_owned())
+    Finding::new(AGENT_FINDING_KIND, vm.cid.to_string(), vm.cpi(), FindingStatus::Drifted, detail.to_owned())
 }
 
 /// Returns the finding of a resource on record. `is_detached` is true for the disk that the VM was created

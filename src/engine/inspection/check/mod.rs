@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cpi::create_private_directory;
 use crate::cpi_set;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
-use crate::effects::{Effect, how_to_forget};
+use crate::effects::{Effect, instruction_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, SuspectGroup, VmHandle};
@@ -473,8 +473,8 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
             ),
             OpenCallStatus::Unknown => {
                 let command = "`monopile create-env MANIFEST --forget-open-calls`";
-                hints.push(how_to_forget(&intent.effect, command));
-                let may_exist = intent.effect.how_to_find();
+                hints.push(instruction_to_forget(&intent.effect, command));
+                let may_exist = intent.effect.describe_in_iaas();
                 (FindingStatus::Drifted, format!("it may have created {may_exist}"))
             }
         };

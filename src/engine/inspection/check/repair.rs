@@ -169,7 +169,7 @@ impl<'a> RepairContext<'a> {
 
     /// Returns false if no jobs were deployed to the VM, so that none can be stopped or started.
     fn fetch_has_jobs(&self) -> Result<bool> {
-        Ok(!AgentState::fetch_is_without_jobs(&self.probe.agent, self.probe.executor.state())?)
+        Ok(!AgentState::fetch_lacks_jobs(&self.probe.agent, self.probe.executor.state())?)
     }
 
     fn start_jobs(&self, stage: &Stage) -> Result<()> {

@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use object_store::UpdateVersion;
 use parking_lot::Mutex;
 
-use super::STATE;
+use super::STATE_DOCUMENT;
 use super::bucket_client::{BucketClient, WriteCondition, WriteOutcome};
 use super::lease::{Lease, SharedLease};
 use super::settings::BucketSettings;
@@ -115,9 +115,9 @@ impl BucketDocuments {
     /// The content must be new, because in some buckets a version is the digest of the content. The next
     /// write removes the line.
     pub(super) fn fence(&self) -> io::Result<()> {
-        let Some((mut bytes, _)) = self.read(STATE)? else { return Ok(()) };
+        let Some((mut bytes, _)) = self.read(STATE_DOCUMENT)? else { return Ok(()) };
         bytes.push(b'\n');
-        self.write(STATE, &bytes)
+        self.write(STATE_DOCUMENT, &bytes)
     }
 
     /// Fails if this run took the lease and has lost it.

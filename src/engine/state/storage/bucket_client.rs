@@ -12,7 +12,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 
 use super::http::{Interruption, ServerTime, run_on_condition};
 use super::settings::BucketSettings;
-use super::{JOURNAL, VERSIONS};
+use super::{JOURNAL_FOLDER, VERSIONS_FOLDER};
 use base::{Error, Result};
 use net::http_client::INTERRUPT_CHECK_INTERVAL;
 
@@ -305,7 +305,7 @@ impl BucketClient {
 
 /// Returns true for the key of a state, and not of one of its companions.
 fn is_state(key: &Path) -> bool {
-    let folders = [VERSIONS, JOURNAL];
+    let folders = [VERSIONS_FOLDER, JOURNAL_FOLDER];
     let is_companion = key.parts().any(|part| folders.iter().any(|folder| part.as_ref().ends_with(folder)));
     key.extension() == Some("json") && !is_companion
 }

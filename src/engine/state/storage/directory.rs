@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{BACKUP, JOURNAL, VERSIONS};
+use super::{BACKUP_DOCUMENT, JOURNAL_FOLDER, VERSIONS_FOLDER};
 use base::files::directory::parent;
 use base::files::durable::{
     give_directory_to_owner_of, remove_durably, remove_temporaries, sync_parent, temporary_path,
@@ -64,9 +64,9 @@ impl Directory {
         if state.nlink() <= 1 {
             return Ok(());
         }
-        let versions = self.list(VERSIONS).unwrap_or_default();
-        let versions = versions.into_iter().map(|(name, _)| self.path(VERSIONS).join(name));
-        let paths = [self.state.clone(), self.path(BACKUP), temporary_path(&self.state, "bak")];
+        let versions = self.list(VERSIONS_FOLDER).unwrap_or_default();
+        let versions = versions.into_iter().map(|(name, _)| self.path(VERSIONS_FOLDER).join(name));
+        let paths = [self.state.clone(), self.path(BACKUP_DOCUMENT), temporary_path(&self.state, "bak")];
         let is_link =
             |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| is_same_file(&metadata, &state));
         let links = paths.into_iter().chain(versions).filter(is_link);
@@ -163,7 +163,7 @@ impl Directory {
 
     /// Links the state and renames the link over the old backup, so that both names always have a whole file.
     pub(super) fn keep_backup(&self) -> io::Result<()> {
-        let backup = self.path(BACKUP);
+        let backup = self.path(BACKUP_DOCUMENT);
         // The name is one that `clean_up` removes if this run is killed.
         let staging = temporary_path(&self.state, "bak");
         remove_if_there(&staging)?;
@@ -185,8 +185,8 @@ impl Directory {
     /// Removes half-written files of a killed writer.
     pub(super) fn clean_up(&self) -> io::Result<()> {
         remove_temporaries(&self.state)?;
-        remove_temporaries(&self.path(BACKUP))?;
-        for folder in [JOURNAL, VERSIONS] {
+        remove_temporaries(&self.path(BACKUP_DOCUMENT))?;
+        for folder in [JOURNAL_FOLDER, VERSIONS_FOLDER] {
             for (name, _) in self.list(folder)? {
                 if name.ends_with(".tmp") {
                     remove_if_there(&self.path(folder).join(name))?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::STATE;
+use super::STATE_DOCUMENT;
 use super::bucket_client::{BucketClient, WriteCondition};
 use super::lease::Lease;
 use super::settings::BucketSettings;
@@ -32,8 +32,8 @@ const KEEPER_RETRY_TIMEOUT: Duration = Duration::from_secs(3600);
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 impl BucketClient {
-    /// Repeats `attempt` until it succeeds or until [`KEEPER_RETRY_TIMEOUT`] is over. Repeats it after errors
-    /// such as a denied access only for the length of the lease, within which they may pass.
+    /// Repeats `attempt` until it succeeds or until [`KEEPER_RETRY_TIMEOUT`] is over. After an error that is
+    /// usually permanent, such as a denied access, it repeats only for the length of the lease.
     fn retry<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         use io::ErrorKind::{NotFound, PermissionDenied, Unsupported};
 
@@ -43,9 +43,9 @@ impl BucketClient {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
-            let is_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
+            let is_usually_permanent = matches!(error.kind(), NotFound | PermissionDenied | Unsupported);
             if start.elapsed()
-                > if is_permanent { self.settings.lease_duration } else { KEEPER_RETRY_TIMEOUT }
+                > if is_usually_permanent { self.settings.lease_duration } else { KEEPER_RETRY_TIMEOUT }
             {
                 return Err(error);
             }
@@ -146,7 +146,9 @@ pub fn run_keeper() -> Result<()> {
     let client = Arc::new(BucketClient::open(&instructions.settings)?);
     let lease = client
         .retry(|| Lease::inherit(&client, instructions.lease_id, &instructions.calls_directory))
-        .map_err(|error| Error::io(format!("continuing the lease of '{}'", client.url(STATE)), error))?;
+        .map_err(|error| {
+            Error::io(format!("continuing the lease of '{}'", client.url(STATE_DOCUMENT)), error)
+        })?;
     let mut result = Ok(());
     for call in calls {
         let open_error = |error| Error::io("opening the files of an open call", error);

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::bucket_client::{BucketClient, Object, WriteCondition, WriteOutcome};
 use super::http::Interruption;
 use super::keeper::Keeper;
-use super::{LOCK, STATE};
+use super::{LOCK_DOCUMENT, STATE_DOCUMENT};
 use crate::state::lock::{Holder, LockConflictHandler, in_use_error};
 use crate::state::{call_rules, calls};
 use base::encryption::Encryption;
@@ -105,12 +105,12 @@ impl Lease {
         encryption: &Encryption,
         on_conflict: &mut LockConflictHandler<'_>,
     ) -> Result<Self> {
-        let lock_error = |error| Error::io(format!("locking '{}'", client.url(STATE)), error);
+        let lock_error = |error| Error::io(format!("locking '{}'", client.url(STATE_DOCUMENT)), error);
         let mut content = LeaseContent::new(holder, client.settings.lease_duration);
         // Most leases are free, so the first attempt writes without reading.
         let mut has_looked = false;
         loop {
-            let lock_object = if has_looked { client.get(LOCK).map_err(lock_error)? } else { None };
+            let lock_object = if has_looked { client.get(LOCK_DOCUMENT).map_err(lock_error)? } else { None };
             has_looked = true;
             let condition = match &lock_object {
                 None => WriteCondition::Absent,
@@ -126,7 +126,7 @@ impl Lease {
             content.update_expiry();
             content.is_unfenced = call_rules::must_fence(lock_object.is_some());
             let WriteOutcome::Done(version) =
-                client.put(LOCK, &content.bytes(), &condition).map_err(lock_error)?
+                client.put(LOCK_DOCUMENT, &content.bytes(), &condition).map_err(lock_error)?
             else {
                 continue;
             };
@@ -162,7 +162,7 @@ impl Lease {
     ) -> io::Result<Option<Self>> {
         // The encryption is used only to start a keeper, which this process does not do.
         let encryption = &Encryption::default();
-        let Some(object) = client.get(LOCK)? else { return Ok(None) };
+        let Some(object) = client.get(LOCK_DOCUMENT)? else { return Ok(None) };
         let content = serde_json::from_slice::<LeaseContent>(&object.bytes)
             .ok()
             .filter(|content| content.lease_id == lease_id);
@@ -216,7 +216,7 @@ impl Drop for Lease {
                     && shared_lease.is_valid()
                     && may_give_back;
                 let version = shared_lease.lock_status().version.clone();
-                if is_ours && let Err(error) = shared_lease.client.delete(LOCK, Some(&version)) {
+                if is_ours && let Err(error) = shared_lease.client.delete(LOCK_DOCUMENT, Some(&version)) {
                     tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
                 }
                 keeper.into_iter().for_each(Keeper::stop);
@@ -265,7 +265,7 @@ impl SharedLease {
             None if is_valid => return Ok(()),
             None => "it could not be renewed in time".to_owned(),
         };
-        let url = self.client.url(STATE);
+        let url = self.client.url(STATE_DOCUMENT);
         Err(Error::new(ErrorKind::Locked, format!("the lease on '{url}' is lost: {reason}"))
             .with_note("this run stops here; everything that it did is in the state or the journal")
             .with_rerun_hint(
@@ -277,9 +277,12 @@ impl SharedLease {
     /// lease sees what this run announced before.
     pub(super) fn confirm(&self) -> Result<()> {
         self.check()?;
-        let lock_object = self.client.get(LOCK).map_err(|error| {
+        let lock_object = self.client.get(LOCK_DOCUMENT).map_err(|error| {
             Error::io(
-                format!("looking whether this run still has the lease on '{}'", self.client.url(STATE)),
+                format!(
+                    "looking whether this run still has the lease on '{}'",
+                    self.client.url(STATE_DOCUMENT)
+                ),
                 error,
             )
         })?;
@@ -304,13 +307,14 @@ impl SharedLease {
     /// Checks once that the server respects conditional writes, with two writes that it must reject. A server
     /// that accepts every write cannot provide a lock.
     ///
-    /// Called before the first effect of a run, so that a run without effects saves the requests.
+    /// The caller does this before the first effect of a run, so that a run without effects saves the
+    /// requests.
     pub(super) fn verify_conditional_writes(&self) -> Result<()> {
         let mut respects_conditional_writes = self.respects_conditional_writes.lock();
         if *respects_conditional_writes {
             return Ok(());
         }
-        let url = self.client.url(LOCK);
+        let url = self.client.url(LOCK_DOCUMENT);
         let impossible_version =
             UpdateVersion { e_tag: Some("\"0x8D0000000000000\"".into()), version: Some("1".into()) };
         for (write_condition, condition) in [
@@ -321,7 +325,7 @@ impl SharedLease {
                 expires: "when the server ignores conditions".to_owned(),
                 ..self.lock_status().content.clone()
             };
-            let write_result = self.client.put(LOCK, &content.bytes(), &write_condition);
+            let write_result = self.client.put(LOCK_DOCUMENT, &content.bytes(), &write_condition);
             if let WriteOutcome::Done(_) =
                 write_result.map_err(|error| Error::io(format!("trying '{url}'"), error))?
             {
@@ -385,7 +389,7 @@ impl SharedLease {
         let timeout = base::text::duration(length * MAX_PROMPT_LEASES);
         self.lock_status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
-        if let Err(error) = self.client.delete(LOCK, Some(&version)) {
+        if let Err(error) = self.client.delete(LOCK_DOCUMENT, Some(&version)) {
             tracing::warn!(%error, "giving the lease back failed; it stays until it expires");
         }
     }
@@ -399,7 +403,7 @@ impl SharedLease {
             (status.content.clone(), status.version.clone())
         };
         let start = uptime();
-        match self.client.put(LOCK, &content.bytes(), &WriteCondition::Version(version)) {
+        match self.client.put(LOCK_DOCUMENT, &content.bytes(), &WriteCondition::Version(version)) {
             Ok(WriteOutcome::Done(version)) => {
                 let mut status = self.lock_status();
                 status.version = version;
@@ -408,7 +412,7 @@ impl SharedLease {
             }
             Ok(WriteOutcome::Conflict) => {
                 // An earlier renewal may have succeeded although its answer was lost.
-                let Ok(lock_object) = self.client.get(LOCK) else { return false };
+                let Ok(lock_object) = self.client.get(LOCK_DOCUMENT) else { return false };
                 let check_result = check_lease_id(content.lease_id, lock_object.as_ref());
                 let mut status = self.lock_status();
                 match (check_result, lock_object) {
@@ -476,7 +480,7 @@ fn remaining_time(object: &Object, usual_length: Duration) -> Option<Duration> {
 
 fn lease_conflict_error(client: &BucketClient, object: &Object, remaining_time: Duration) -> Error {
     let holder = serde_json::from_slice::<LeaseContent>(&object.bytes).ok().map(|content| content.holder);
-    let lock = client.url(LOCK);
+    let lock = client.url(LOCK_DOCUMENT);
     in_use_error(
         holder.as_ref(),
         format!(

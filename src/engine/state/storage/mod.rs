@@ -91,22 +91,22 @@ pub struct Document {
 }
 
 /// The document with the state itself.
-pub(super) const STATE: &str = "";
+pub(super) const STATE_DOCUMENT: &str = "";
 /// The folder of the journal.
-pub(super) const JOURNAL: &str = ".journal";
+pub(super) const JOURNAL_FOLDER: &str = ".journal";
 /// The folder of earlier versions.
-pub(super) const VERSIONS: &str = ".versions";
+pub(super) const VERSIONS_FOLDER: &str = ".versions";
 /// The document with the version before the last write.
-pub(super) const BACKUP: &str = ".bak";
+pub(super) const BACKUP_DOCUMENT: &str = ".bak";
 /// The document with the holder of the lock.
-const LOCK: &str = ".lock";
+const LOCK_DOCUMENT: &str = ".lock";
 
 /// The suffixes of the files and folders beside a state, with their descriptions.
 pub const COMPANION_FILES: [(&str, &str); 4] = [
-    (BACKUP, "The state before the last write"),
-    (VERSIONS, "The states before each of the last 10 runs that changed it, a directory"),
-    (JOURNAL, "The CPI calls in flight with their answers and logs, a directory"),
-    (LOCK, "The lock, with the run that holds it"),
+    (BACKUP_DOCUMENT, "The state before the last write"),
+    (VERSIONS_FOLDER, "The states before each of the last 10 runs that changed it, a directory"),
+    (JOURNAL_FOLDER, "The CPI calls in flight with their answers and logs, a directory"),
+    (LOCK_DOCUMENT, "The lock, with the run that holds it"),
 ];
 
 /// Returns the option that selects another state file, for a hint. Returns an empty text if the state exists,
@@ -130,13 +130,13 @@ impl From<&Path> for Storage {
 
 impl std::fmt::Display for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.path_or_url_of(STATE))
+        f.write_str(&self.path_or_url_of(STATE_DOCUMENT))
     }
 }
 
 impl Storage {
     fn in_directory(directory: Directory) -> Self {
-        let calls_directory = directory.path(JOURNAL);
+        let calls_directory = directory.path(JOURNAL_FOLDER);
         let (backend, lock_file) = (Backend::Directory(directory), OnceLock::new());
         Storage(Arc::new(StorageData {
             backend,
@@ -156,7 +156,7 @@ impl Storage {
             Backend::Directory(directory) => {
                 let answers_outside_journal = encryption.encrypts();
                 let calls_directory =
-                    if answers_outside_journal { calls_directory } else { directory.path(JOURNAL) };
+                    if answers_outside_journal { calls_directory } else { directory.path(JOURNAL_FOLDER) };
                 let (backend, lock_file) = (Backend::Directory(directory.clone()), OnceLock::new());
                 Storage(Arc::new(StorageData {
                     backend,
@@ -221,7 +221,7 @@ impl Storage {
     pub fn path_or_url(&self) -> PathBuf {
         match &self.0.backend {
             Backend::Directory(directory) => directory.state().to_owned(),
-            Backend::Bucket(bucket) => bucket.url(STATE).into(),
+            Backend::Bucket(bucket) => bucket.url(STATE_DOCUMENT).into(),
         }
     }
 
@@ -276,7 +276,7 @@ impl Storage {
 
     /// Returns the stored form of the state, if it exists.
     pub(super) fn read_stored_form(&self) -> io::Result<Option<StoredForm>> {
-        Ok(self.read_as_it_is(STATE)?.map(|read_document| read_document.stored_form))
+        Ok(self.read_as_it_is(STATE_DOCUMENT)?.map(|read_document| read_document.stored_form))
     }
 
     fn read_as_it_is(&self, document: &str) -> io::Result<Option<ReadDocument>> {
@@ -314,10 +314,10 @@ impl Storage {
             Some(StoredForm::OtherRecipients) => false,
             Some(StoredForm::Plain | StoredForm::CurrentRecipients) | None => return Ok(()),
         };
-        let mut documents = vec![BACKUP.to_owned()];
-        for folder in [JOURNAL, VERSIONS] {
+        let mut documents = vec![BACKUP_DOCUMENT.to_owned()];
+        for folder in [JOURNAL_FOLDER, VERSIONS_FOLDER] {
             for (name, _) in self.list(folder).map_err(encrypt_error)? {
-                if is_first_encryption && folder == JOURNAL && name.ends_with(".intent") {
+                if is_first_encryption && folder == JOURNAL_FOLDER && name.ends_with(".intent") {
                     return Err(Error::usage(format!(
                         "an interrupted run must be completed before '{self}' can be encrypted"
                     ))
@@ -330,7 +330,7 @@ impl Storage {
                 }
             }
         }
-        documents.push(STATE.to_owned());
+        documents.push(STATE_DOCUMENT.to_owned());
         for document in documents {
             let Some(read_document) = self.read_as_it_is(&document).map_err(encrypt_error)? else { continue };
             if read_document.stored_form == StoredForm::CurrentRecipients {
@@ -339,7 +339,7 @@ impl Storage {
             match self.0.encryption.decrypt(read_document.bytes) {
                 Ok(bytes) => self.write(&document, &bytes).map_err(encrypt_error)?,
                 // An earlier version may be encrypted only for other recipients.
-                Err(error) if document != STATE => {
+                Err(error) if document != STATE_DOCUMENT => {
                     tracing::warn!(document, %error,
                         "this document stays encrypted for its earlier recipients");
                 }
@@ -436,9 +436,10 @@ impl Storage {
         match &self.0.backend {
             Backend::Directory(directory) => {
                 directory.check()?;
-                let lock = FileLock::take(&directory.path(LOCK), directory.state(), holder, on_conflict)?;
+                let lock =
+                    FileLock::take(&directory.path(LOCK_DOCUMENT), directory.state(), holder, on_conflict)?;
                 // Each storage that is locked was resolved for this purpose, so it is locked only once.
-                let _ = self.0.lock_file.set(lock.file());
+                let _ = self.0.lock_file.set(lock.lock_file());
                 Ok(StateLock::File(lock))
             }
             Backend::Bucket(bucket) => {
@@ -470,7 +471,7 @@ impl Storage {
             Backend::Directory(directory) => {
                 let _ = directory
                     .resolve_links()
-                    .and_then(|target| lock::set_prompting(&target.path(LOCK), is_prompting));
+                    .and_then(|target| lock::set_prompting(&target.path(LOCK_DOCUMENT), is_prompting));
             }
             Backend::Bucket(bucket) => bucket.set_prompting(is_prompting),
         }
@@ -488,8 +489,8 @@ impl Storage {
     /// Like [`Storage::check_lock`], but also asks the server. If this succeeds, every later holder of the
     /// lock sees what this run announced before.
     ///
-    /// Called between the announcement and the beginning of an effect, so the next run knows of the effect
-    /// even if the lock is lost meanwhile.
+    /// The caller has announced an effect and begins it afterwards, so the next run knows of the effect even
+    /// if the lock is lost meanwhile.
     pub fn confirm_lock_with_server(&self) -> Result<()> {
         match &self.0.backend {
             Backend::Directory(_) => self.check_lock(),
@@ -509,7 +510,7 @@ impl Storage {
 impl From<&Path> for Document {
     /// Creates the document for a single file.
     fn from(path: &Path) -> Self {
-        Storage::from(path).document(STATE)
+        Storage::from(path).document(STATE_DOCUMENT)
     }
 }
 

@@ -131,7 +131,7 @@ impl Interpreter {
     fn count_call_cost(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let size = value_size(receiver);
         if size > FREE_BYTES && !is_constant_time(receiver, name) {
-            meter::hold_scratch(size)?;
+            meter::count_scratch_memory(size)?;
             // Collections copy references, which takes less time for each byte than text.
             let is_text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
             meter::step_bytes(if is_text { size } else { size / VALUE_BYTES })?;

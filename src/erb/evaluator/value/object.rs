@@ -189,7 +189,7 @@ impl Class {
         outer: Option<Rc<Class>>,
     ) -> Rc<Class> {
         if superclass.as_ref().is_some_and(|class| class.depth() >= MAX_ANCESTORS) {
-            meter::exceed(format!("a class has more than {MAX_ANCESTORS} superclasses"));
+            meter::unwind_with_limit_error(format!("a class has more than {MAX_ANCESTORS} superclasses"));
         }
         let members = superclass.as_ref().and_then(|class| class.members.borrow().clone());
         Rc::new(Class {
@@ -237,7 +237,7 @@ impl Class {
         }
         let modules = list.iter().map(|member| member.ancestors().len()).sum::<usize>();
         if modules + module.ancestors().len() > MAX_ANCESTORS {
-            meter::exceed(format!("a class includes more than {MAX_ANCESTORS} modules"));
+            meter::unwind_with_limit_error(format!("a class includes more than {MAX_ANCESTORS} modules"));
         }
         list.push(Rc::clone(module));
     }

@@ -26,12 +26,12 @@ use base::files::durable;
 const LUN: u64 = 0;
 
 /// The preferences that the commands and the parsing of their output rely on.
-const PREFERENCES: &str = "set global color_mode=false loglevel_console=error auto_save_on_exit=false \
+const PREFERENCES_COMMAND: &str = "set global color_mode=false loglevel_console=error auto_save_on_exit=false \
      auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true auto_use_daemon=false";
 
 /// Saves the configuration in the file that is restored at boot. At level `info`, targetcli confirms the
 /// save.
-const SAVE: &str = "set global loglevel_console=info\nsaveconfig";
+const SAVE_COMMANDS: &str = "set global loglevel_console=info\nsaveconfig";
 /// The confirmation of `saveconfig`, before the path of the file.
 const SAVE_CONFIRMATION: &str = "Configuration saved to ";
 /// The pause before a second attempt to save. Another program that saves can finish in it.
@@ -253,9 +253,9 @@ impl Lio {
         // Only the owner can read the directory, because the script contains the login.
         let scratch = tempfile::tempdir().map_err(io_error)?;
         let script = scratch.path().join("script");
-        let mut lines = vec![PREFERENCES];
+        let mut lines = vec![PREFERENCES_COMMAND];
         lines.extend(commands.iter().map(String::as_str));
-        lines.extend([SAVE, "exit\n"]);
+        lines.extend([SAVE_COMMANDS, "exit\n"]);
         durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io_error)?;
         let mut command = Command::new(&self.program);
         command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());

@@ -38,7 +38,7 @@ pub(crate) struct LvmSettings {
 }
 
 /// The directory of the locks, one for each volume group.
-const LOCKS: &str = "/run/monopile";
+const LOCKS_DIRECTORY: &str = "/run/monopile";
 /// The end of the name of a volume that is being written.
 const PARTIAL_SUFFIX: &str = ".partial";
 
@@ -59,9 +59,9 @@ impl Lvm {
     /// Takes the lock that serialises changes of volumes and targets, and removes incomplete volumes of
     /// killed calls.
     fn lock(&self) -> CpiResult<File> {
-        let path = Path::new(LOCKS).join(format!("{}.lock", self.volumes.group()));
+        let path = Path::new(LOCKS_DIRECTORY).join(format!("{}.lock", self.volumes.group()));
         let lock = || -> io::Result<File> {
-            create_private_directory(Path::new(LOCKS))?;
+            create_private_directory(Path::new(LOCKS_DIRECTORY))?;
             let file = File::options().create(true).truncate(false).write(true).open(&path)?;
             file.lock()?;
             Ok(file)

@@ -87,7 +87,7 @@ fn read_script(package: &NeededPackage<'_>) -> Result<String> {
 
 /// Returns true if a userland has the program.
 fn is_executable_in(userland: &Userland, name: &str) -> bool {
-    userland::PATH.split(':').any(|directory| {
+    userland::SEARCH_PATH.split(':').any(|directory| {
         let file = open_inside(&userland.content.root, &Path::new(directory).join(name));
         file.and_then(|file| file.metadata()).is_ok_and(|metadata| is_program(&metadata))
     })
