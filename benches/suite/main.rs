@@ -133,7 +133,7 @@ fn main() -> ExitCode {
         // Results are written after each row, so that they survive a later failure.
         report::write(&suite, &results);
     }
-    println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE)).unwrap());
+    println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE_FILE)).unwrap());
     let is_missed = results.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
     match is_missed && !suite.is_quick {
         true => ExitCode::FAILURE,

@@ -14,15 +14,15 @@ use crate::prose::names::Source;
 use crate::support::is_updating;
 
 /// The map of the code, with the table of layers.
-const ARCHITECTURE: &str = "docs/architecture.md";
+const ARCHITECTURE_FILE: &str = "docs/architecture.md";
 /// The recipes for changes, with the list of test modules.
-const RECIPES: &str = "docs/recipes.md";
+const RECIPES_FILE: &str = "docs/recipes.md";
 /// The rules of state and journal, with the table of open calls.
-const JOURNAL: &str = "docs/journal.md";
+const JOURNAL_FILE: &str = "docs/journal.md";
 /// The pages about the code.
-const PAGES: [&str; 4] = [ARCHITECTURE, RECIPES, JOURNAL, "docs/glossary.md"];
+const PAGES: [&str; 4] = [ARCHITECTURE_FILE, RECIPES_FILE, JOURNAL_FILE, "docs/glossary.md"];
 /// The page with the requirements and their tests.
-const REQUIREMENTS: &str = "docs/conformance.md";
+const REQUIREMENTS_FILE: &str = "docs/conformance.md";
 
 /// The files of a crate that are no modules.
 const ROOTS: [&str; 3] = ["build", "lib", "main"];
@@ -273,13 +273,13 @@ fn violations(members: &[Member], layers: &[Layer]) -> Vec<String> {
 
 #[test]
 fn crates_and_modules_keep_the_order_of_the_table() {
-    let problems = violations(&members(), &layers(&read(ARCHITECTURE)));
-    assert!(problems.is_empty(), "see {ARCHITECTURE}:\n{}", problems.join("\n"));
+    let problems = violations(&members(), &layers(&read(ARCHITECTURE_FILE)));
+    assert!(problems.is_empty(), "see {ARCHITECTURE_FILE}:\n{}", problems.join("\n"));
 }
 
 #[test]
 fn crate_graph_is_up_to_date() {
-    let document = read(ARCHITECTURE);
+    let document = read(ARCHITECTURE_FILE);
     let members = members();
     let lines = layers(&document).into_iter().filter_map(|layer| {
         let member = members.iter().find(|member| member.name == layer.name)?;
@@ -287,7 +287,7 @@ fn crate_graph_is_up_to_date() {
         Some(format!("{} -> {}", layer.name, dependencies.join(" ")).trim_end().to_owned())
     });
     let graph = format!("\n```text\n{}\n```\n", lines.collect::<Vec<_>>().join("\n"));
-    assert_section(ARCHITECTURE, "crates", &graph);
+    assert_section(ARCHITECTURE_FILE, "crates", &graph);
 }
 
 /// Fails if a generated section of a page is stale. Writes it first when updating.
@@ -318,12 +318,12 @@ fn list_of_test_modules_is_up_to_date() {
         format!("| `{module}` | {} |\n", summary(&read(file)))
     });
     let table = format!("\n| module | subject |\n|---|---|\n{}", rows.collect::<String>());
-    assert_section(RECIPES, "tests", &table);
+    assert_section(RECIPES_FILE, "tests", &table);
 }
 
 #[test]
 fn table_of_the_engine_has_every_module_in_order() {
-    let document = read(ARCHITECTURE);
+    let document = read(ARCHITECTURE_FILE);
     let rows =
         section(&document, "engine").lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let layers = layers(&document);
@@ -343,7 +343,7 @@ fn variants(text: &str, name: &str) -> BTreeSet<String> {
 
 #[test]
 fn table_of_open_calls_has_the_values_of_each_type() {
-    let document = read(JOURNAL);
+    let document = read(JOURNAL_FILE);
     let row = regex::Regex::new(r"(?m)^\| `(\w+)` in `(.+?)` \|.*\|(.*)\|$").unwrap();
     let rows: Vec<_> = row.captures_iter(section(&document, "open calls")).collect();
     assert!(!rows.is_empty());
@@ -479,7 +479,7 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
 
 #[test]
 fn each_module_of_the_engine_has_its_beginnings() {
-    let document = read(ARCHITECTURE);
+    let document = read(ARCHITECTURE_FILE);
     let backtick_text = regex::Regex::new(r"`([\w:]+)`").unwrap();
     let mut missing = Vec::new();
     for row in section(&document, "engine").lines().filter(|line| line.starts_with("| `")) {
@@ -497,7 +497,7 @@ fn each_module_of_the_engine_has_its_beginnings() {
             missing.extend(parts.map(|part| format!("{part} of {module}")));
         }
     }
-    assert!(missing.is_empty(), "{ARCHITECTURE} begins at what is not there:\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "{ARCHITECTURE_FILE} begins at what is not there:\n{}", missing.join("\n"));
 }
 
 #[test]
@@ -544,8 +544,8 @@ fn missing_tests(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<St
 
 #[test]
 fn tests_of_requirements_exist() {
-    let missing = missing_tests(&read(REQUIREMENTS), &|path| fs::read_to_string(root().join(path)).ok());
-    assert!(missing.is_empty(), "{REQUIREMENTS} names what does not exist:\n{}", missing.join("\n"));
+    let missing = missing_tests(&read(REQUIREMENTS_FILE), &|path| fs::read_to_string(root().join(path)).ok());
+    assert!(missing.is_empty(), "{REQUIREMENTS_FILE} names what does not exist:\n{}", missing.join("\n"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
-const OLD: &str = "hello/bosh-deployments.yml";
+const OLD_STATE_FILE: &str = "hello/bosh-deployments.yml";
 const MIGRATED_STATE: &str = "hello/bosh-deployments.yml.migrated";
 
 /// Deploys, and replaces the state with the record of an old tool.
@@ -23,7 +23,7 @@ fn deploy_long_ago() -> Hello {
         state["disks"][0]["cid"].as_str().unwrap(),
         state["stemcells"][0]["cid"].as_str().unwrap(),
     );
-    hello.world.write(OLD, text);
+    hello.world.write(OLD_STATE_FILE, text);
     std::fs::remove_file(hello.world.path("state.json")).unwrap();
     for folder in ["state.json.versions", "state.json.journal"] {
         let _ = std::fs::remove_dir_all(hello.world.path(folder));
@@ -39,10 +39,10 @@ fn legacy_state_is_converted() {
     let plan = hello.world.finish(hello.command("plan", &["--out", "plan.json"])).success();
     assert!(plan.stderr.contains("create-env will convert the old state"), "{}", plan.stderr);
     assert!(plan.stdout.contains("Delete VM"), "{}", plan.stdout);
-    assert!(hello.world.exists(OLD) && !hello.world.exists("state.json"), "plan wrote something");
+    assert!(hello.world.exists(OLD_STATE_FILE) && !hello.world.exists("state.json"), "plan wrote something");
     let run = hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("converted the old state"), "{}", run.stdout);
-    assert!(hello.world.exists(MIGRATED_STATE) && !hello.world.exists(OLD));
+    assert!(hello.world.exists(MIGRATED_STATE) && !hello.world.exists(OLD_STATE_FILE));
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["delete_vm", "resize_disk", "delete_stemcell"] {
@@ -66,14 +66,14 @@ fn delete_env_works_with_a_legacy_state() {
 #[test]
 fn rejects_an_ambiguous_legacy_state() {
     let hello = Hello::new();
-    hello.world.write(OLD, "instances: [{vm_cid: a}, {vm_cid: b}]\n");
+    hello.world.write(OLD_STATE_FILE, "instances: [{vm_cid: a}, {vm_cid: b}]\n");
     for command in ["plan", "create-env", "delete-env"] {
         let run = hello.world.finish(hello.command(command, &["-n"])).exits_with(3);
         assert!(run.stderr.contains("it has 2 instances"), "{}", run.stderr);
         assert!(run.stderr.contains("monopile state import"), "{}", run.stderr);
     }
     assert!(hello.take_requests().is_empty());
-    assert!(!hello.world.exists("state.json") && hello.world.exists(OLD));
+    assert!(!hello.world.exists("state.json") && hello.world.exists(OLD_STATE_FILE));
 }
 
 /// Returns the owners of a file, or of a directory and everything in it.

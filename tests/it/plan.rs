@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::hello::Hello;
 
-const PROPERTIES: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
+const PROPERTIES_PATH: &str = "/instance_groups/name=hello/jobs/name=hello/properties";
 
 /// An environment that changes repeatedly.
 struct ChangingEnvironment {
@@ -87,18 +87,20 @@ fn plan_for_job_changes() {
     environment.plan_and_apply("nothing", &[]);
     environment.apply_ops(
         "a property is new",
-        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: Ahoy}}"),
     );
     environment.apply_ops(
         "a property changes",
-        &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"),
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting, value: Hi}}"),
     );
     assert_eq!(environment.hello.ask_greeting(), "Hi");
-    environment.apply_ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
-    environment.hello.world.write("secret.yml", "word: open-sesame\n");
     environment
-        .hello
-        .add_ops("vars.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: ((word))}}"));
+        .apply_ops("a property goes", &format!("- {{type: remove, path: {PROPERTIES_PATH}/greeting}}"));
+    environment.hello.world.write("secret.yml", "word: open-sesame\n");
+    environment.hello.add_ops(
+        "vars.yml",
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: ((word))}}"),
+    );
     environment.plan_and_apply("a secret is new", &["--vars-file", "secret.yml"]);
     environment.hello.world.write("secret.yml", "word: open-barley\n");
     environment.plan_and_apply("a secret changes", &["--vars-file", "secret.yml"]);
@@ -109,7 +111,9 @@ fn plan_for_job_changes() {
         "a change by the old habit",
         &["--vars-file", "secret.yml", "--update-strategy", "recreate"],
     );
-    environment.hello.add_ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES}/greeting}}"));
+    environment
+        .hello
+        .add_ops("no-vars.yml", &format!("- {{type: remove, path: {PROPERTIES_PATH}/greeting}}"));
     environment.plan_and_apply("a secret goes", &[]);
     let greeting = environment.hello.world.read("hello/release/src/greeting/greeting.txt");
     environment.hello.world.write("hello/release/src/greeting/greeting.txt", format!("{greeting}more\n"));
@@ -197,7 +201,7 @@ fn plan_for_disk_and_stemcell_changes() {
         .apply_ops("no disk any more", "- {type: remove, path: /instance_groups/0/persistent_disk_pool}");
     environment.apply_ops(
         "nothing but a property",
-        &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"),
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: Ahoy}}"),
     );
     environment.apply_ops(
         "a disk again",
@@ -236,9 +240,10 @@ fn failed_in_place_update_is_repaired_in_place_on_request() {
     set_failing(&mut environment, true);
     environment.hello.create(&["-n"]).exits_with(1);
     set_failing(&mut environment, false);
-    environment
-        .hello
-        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    environment.hello.add_ops(
+        "greeting.yml",
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: Ahoy}}"),
+    );
     environment.plan_and_apply("forward after a failed update", &["--update-strategy", "in-place"]);
     assert_eq!(environment.hello.ask_greeting(), "Ahoy");
     assert_eq!(environment.hello.state()["current_vm_cid"], vm, "no VM was made for that");
@@ -288,9 +293,10 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
 fn unresponsive_vm_is_replaced_on_change() {
     let mut environment = ChangingEnvironment::create_deployed();
     environment.hello.kill_vm();
-    environment
-        .hello
-        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    environment.hello.add_ops(
+        "greeting.yml",
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: Ahoy}}"),
+    );
     let plan = environment
         .hello
         .world
@@ -355,9 +361,10 @@ fn saved_plan_is_executed_or_rejected() {
     environment.hello.world.write("creds.yml", values);
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Create a VM"), "{}", run.stdout);
-    environment
-        .hello
-        .add_ops("greeting.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting?, value: Ahoy}}"));
+    environment.hello.add_ops(
+        "greeting.yml",
+        &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting?, value: Ahoy}}"),
+    );
     plan(&environment);
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Update the VM in place"), "{}", run.stdout);
@@ -369,14 +376,14 @@ fn saved_plan_is_executed_or_rejected() {
     assert_out_of_date(&environment, "the plan is outdated: the state changed");
     environment
         .hello
-        .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hi}}"));
+        .add_ops("more.yml", &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting, value: Hi}}"));
     assert_out_of_date(&environment, "the manifest or a variable differs from that of the plan\n");
     plan(&environment);
     environment
         .hello
-        .add_ops("again.yml", &format!("- {{type: replace, path: {PROPERTIES}/greeting, value: Hey}}"));
+        .add_ops("again.yml", &format!("- {{type: replace, path: {PROPERTIES_PATH}/greeting, value: Hey}}"));
     let difference =
-        format!("the manifest or a variable differs from that of the plan: {PROPERTIES}/greeting\n");
+        format!("the manifest or a variable differs from that of the plan: {PROPERTIES_PATH}/greeting\n");
     assert_out_of_date(&environment, &difference);
     assert_out_of_date(&environment, "hint: pass the same ops files and variables as for the plan\n");
     plan(&environment);

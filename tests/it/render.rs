@@ -6,7 +6,7 @@ use std::process::Command;
 use super::support::hello::Hello;
 use super::support::{Run, World};
 
-const TEMPLATE: &str = "hello/release/jobs/hello/templates/hello.conf.erb";
+const TEMPLATE_FILE: &str = "hello/release/jobs/hello/templates/hello.conf.erb";
 /// A Ruby template that the native renderer does not support.
 const BEYOND: &str = "port=<%= p('port') %>\nobjects=<%= ObjectSpace.count_objects.class %>\n";
 
@@ -85,7 +85,7 @@ fn unknown_job_suggests_the_nearest_name() {
 #[test]
 fn missing_property_fails_before_any_effect() {
     let hello = Hello::new();
-    hello.world.write(TEMPLATE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
+    hello.world.write(TEMPLATE_FILE, "address=<%= p('address', spec.ip) %>\nstore=<%= p('stroe') %>\n");
     // `--templates` is an earlier name of the option.
     for run in [hello.create(&[]), render(&hello, &[]), hello.create(&["--templates", "ruby"])] {
         let error = run.exits_with(3).stderr;
@@ -122,7 +122,7 @@ fn native_and_auto_do_not_start_ruby_needlessly() {
 #[test]
 fn unsupported_ruby_fails_before_any_effect_without_ruby() {
     let hello = Hello::new();
-    hello.world.write(TEMPLATE, BEYOND);
+    hello.world.write(TEMPLATE_FILE, BEYOND);
     let mut runs = Vec::new();
     let mut native = hello.command("create-env", &["--renderer", "native"]);
     with_traced_ruby(&hello.world, &mut native);

@@ -74,23 +74,23 @@ impl TestServer {
 }
 
 const GOOD: &str = "registry:s3cret";
-const PATH: &str = "/instances/vm-1/settings";
+const SETTINGS_PATH: &str = "/instances/vm-1/settings";
 
 #[test]
 fn settings_are_stored_answered_and_deleted() {
     let server = start_server();
     let missing = r#"{"settings":"","status":"not_found"}"#;
-    assert_eq!(server.ask("GET", PATH, GOOD, b""), (404, missing.into()));
-    assert_eq!(server.ask("PUT", PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
-    assert_eq!(server.ask("PUT", PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
+    assert_eq!(server.ask("GET", SETTINGS_PATH, GOOD, b""), (404, missing.into()));
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, br#"{"agent_id": "a"}"#).0, 201);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, br#"{"agent_id": "b"}"#).0, 200);
     let settings_answer = r#"{"settings":"{\"agent_id\": \"b\"}","status":"ok"}"#;
-    assert_eq!(server.ask("GET", PATH, GOOD, b""), (200, settings_answer.into()));
+    assert_eq!(server.ask("GET", SETTINGS_PATH, GOOD, b""), (200, settings_answer.into()));
     assert_eq!(server.ask("GET", "/instances/vm%2D1/settings", GOOD, b""), (200, settings_answer.into()));
-    assert_eq!(server.ask("DELETE", PATH, GOOD, b"").0, 200);
-    assert_eq!(server.ask("DELETE", PATH, GOOD, b"").0, 200);
-    assert_eq!(server.ask("GET", PATH, GOOD, b"").0, 404);
+    assert_eq!(server.ask("DELETE", SETTINGS_PATH, GOOD, b"").0, 200);
+    assert_eq!(server.ask("DELETE", SETTINGS_PATH, GOOD, b"").0, 200);
+    assert_eq!(server.ask("GET", SETTINGS_PATH, GOOD, b"").0, 404);
     for (method, path) in
-        [("POST", PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")]
+        [("POST", SETTINGS_PATH), ("GET", "/"), ("GET", "/instances/vm-1"), ("GET", "/instances//settings")]
     {
         assert_eq!(server.ask(method, path, GOOD, b"{}").0, 404, "{method} {path}");
     }
@@ -99,35 +99,38 @@ fn settings_are_stored_answered_and_deleted() {
 #[test]
 fn only_vms_may_read_without_password() {
     let server = start_server();
-    assert_eq!(server.ask("PUT", PATH, GOOD, b"{}").0, 201);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, b"{}").0, 201);
     for user in ["", "registry:", "registry:s3cre", "registry:s3cret!", "x:s3cret"] {
         for method in ["GET", "PUT", "DELETE"] {
-            assert_eq!(server.ask(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+            assert_eq!(server.ask(method, SETTINGS_PATH, user, b"[]").0, 401, "{method} as '{user}'");
         }
-        assert_eq!(server.ask_from_vm("GET", PATH, user, b"").0, 200);
+        assert_eq!(server.ask_from_vm("GET", SETTINGS_PATH, user, b"").0, 200);
         for method in ["PUT", "DELETE"] {
-            assert_eq!(server.ask_from_vm(method, PATH, user, b"[]").0, 401, "{method} as '{user}'");
+            assert_eq!(server.ask_from_vm(method, SETTINGS_PATH, user, b"[]").0, 401, "{method} as '{user}'");
         }
     }
-    assert_eq!(server.ask_from_vm("PUT", PATH, GOOD, b"[]").0, 200);
-    assert_eq!(server.ask("GET", PATH, GOOD, b"").1, r#"{"settings":"[]","status":"ok"}"#);
+    assert_eq!(server.ask_from_vm("PUT", SETTINGS_PATH, GOOD, b"[]").0, 200);
+    assert_eq!(server.ask("GET", SETTINGS_PATH, GOOD, b"").1, r#"{"settings":"[]","status":"ok"}"#);
 }
 
 #[test]
 fn rejects_oversized_or_invalid_documents() {
     let server = start_server();
     let large = vec![b' '; MAX_SETTINGS_BYTES + 1];
-    assert_eq!(server.ask("PUT", PATH, GOOD, &large).0, 413);
-    assert_eq!(server.ask("PUT", PATH, GOOD, b"\xff").0, 400);
-    assert_eq!(server.ask("PUT", PATH, GOOD, b"{").0, 400);
-    assert_eq!(server.ask("PUT", PATH, GOOD, b"33333E333333").0, 400);
-    assert_eq!(server.ask("PUT", PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
-    assert_eq!(server.ask("PUT", PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0, 400);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, &large).0, 413);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, b"\xff").0, 400);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, b"{").0, 400);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, b"33333E333333").0, 400);
+    assert_eq!(server.ask("PUT", SETTINGS_PATH, GOOD, "[".repeat(500).as_bytes()).0, 400);
+    assert_eq!(
+        server.ask("PUT", SETTINGS_PATH, GOOD, ("[".repeat(500) + &"]".repeat(500)).as_bytes()).0,
+        400
+    );
     assert_eq!(server.ask("PUT", &format!("/instances/{}/settings", "x".repeat(300)), GOOD, b"{}").0, 404);
     // Without a length, the server notices the limit only while it reads.
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!(
-        "PUT {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "PUT {SETTINGS_PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
         basic_authorization("registry", "s3cret")
     );
     stream.write_all(head.as_bytes()).unwrap();
@@ -146,7 +149,7 @@ fn rejects_oversized_or_invalid_documents() {
 #[test]
 fn content_outlives_the_server_and_used_ports_are_reported() {
     let server = start_server();
-    server.ask("PUT", PATH, GOOD, b"{}");
+    server.ask("PUT", SETTINGS_PATH, GOOD, b"{}");
     let path = server.directory.path().join("journal/registry.json");
     let credentials = RegistryCredentials { username: "registry".into(), password: secret("other") };
     let start = |address| {
@@ -168,7 +171,7 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
         }
     };
     let mut stream = TcpStream::connect(address).unwrap();
-    assert_eq!(exchange(&mut stream, "GET", PATH, "registry:other", b"").0, 200);
+    assert_eq!(exchange(&mut stream, "GET", SETTINGS_PATH, "registry:other", b"").0, 200);
     drop(second_registry);
 }
 

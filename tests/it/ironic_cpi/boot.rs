@@ -11,7 +11,7 @@ use crate::support::process::{WaitForEnd, pieces, prepare};
 
 /// The timeout of booting. Every instruction is emulated, on a machine that may be compiling.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
-const FIRMWARE: &str = "/usr/lib/ipxe/ipxe.lkrn";
+const FIRMWARE_FILE: &str = "/usr/lib/ipxe/ipxe.lkrn";
 /// The address of this machine's loopback as seen from the virtual machine.
 const HOST: &str = "10.0.2.2";
 
@@ -60,7 +60,7 @@ fn wait_for(metal: &Metal, script: &str, words: &str) -> Result<(), String> {
         // The firmware also prints to the serial port.
         .args(["-nographic", "-nodefaults", "-no-reboot", "-serial", "stdio"])
         .args(["-netdev", "user,id=net", "-device", "e1000,netdev=net,romfile="])
-        .args(["-kernel", FIRMWARE, "-initrd"])
+        .args(["-kernel", FIRMWARE_FILE, "-initrd"])
         .arg(metal.world.path("boot.ipxe"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

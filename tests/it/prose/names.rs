@@ -152,6 +152,16 @@ static BARE_CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"(?-u)\b(?:const|static) (?:(?:{words}|MAX_LENGTH|MAX_SHOWN):|VM: &)")).unwrap()
 });
 
+/// A constant of one word whose value is a path. Its name ends in FILE, DIRECTORY, PROGRAM or PATH.
+static PATH_CONSTANT: LazyLock<Regex> = LazyLock::new(|| {
+    let path = r#"/[^":\s]*|\.[a-z][^"\s]*|[\w./-]*[\w-]\.[A-Za-z]{1,6}"#;
+    Regex::new(&format!(r#"\b(?:const|static) [A-Z]+: &(?:'static )?(?:str|Path) =\s*"(?:{path})""#)).unwrap()
+});
+
+/// A function whose name is a question, not an action or a value.
+static QUESTION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?-u)\bfn (?:how|what|when|where|whether|which|who|why)_").unwrap());
+
 /// The name of a method or an associated function, where it is defined or called, such as `fn of`,
 /// `Type::of`, `.named(` and `fn from` of a trait. A type or an argument completes the name.
 static FUNCTION: LazyLock<Regex> =
@@ -180,18 +190,24 @@ fn vague_names(text: &str) -> Vec<usize> {
             || PARTICIPLE.is_match(line)
             || PREPOSITION_OR_LIMIT.is_match(line)
             || BARE_CONSTANT.is_match(line)
+            || QUESTION.is_match(line)
             || INDEXES.is_match(line)
             || (LEFT.is_match(line) && !is_beside_right(*index))
     };
     let vague_lines = lines.iter().enumerate().filter(is_vague).map(|(index, _)| index + 1);
+    let path_constants = PATH_CONSTANT.find_iter(text).map(|constant| line_number(text, constant.start()));
     // A gerund names a stage.
     let gerunds = GERUND.captures_iter(&code).filter(|variable| {
         !NOUNS_IN_ING.contains(&&variable["name"]) && !variable["value"].contains("stage")
     });
-    let gerund_lines =
-        gerunds.map(|variable| code[..variable.get(0).unwrap().start()].matches('\n').count() + 1);
-    let numbers: BTreeSet<usize> = vague_lines.chain(gerund_lines).collect();
+    let gerund_lines = gerunds.map(|variable| line_number(&code, variable.get(0).unwrap().start()));
+    let numbers: BTreeSet<usize> = vague_lines.chain(path_constants).chain(gerund_lines).collect();
     numbers.into_iter().collect()
+}
+
+/// Returns the number of the line at an offset of a text.
+fn line_number(text: &str, offset: usize) -> usize {
+    text[..offset].matches('\n').count() + 1
 }
 
 #[test]
@@ -253,6 +269,19 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 /// A name or a path in backticks.
 static PATH: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?-u)`([A-Za-z_]\w*(?:::\w+)*)(?:\(\))?!?`").unwrap());
+
+/// A link of rustdoc without a target of its own, up to the first word of its path.
+static LINK: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\[`([A-Za-z_]\w*)(?:::\w+)*(?:\(\))?!?`\](?:[^(]|$)").unwrap());
+
+/// Returns the links in a comment whose target is neither in the code of the same file nor in a crate.
+fn links_without_target(comment: &str, file_words: &BTreeSet<String>, crates: &Names) -> Vec<String> {
+    let links = LINK.captures_iter(comment).map(|link| link.get(1).unwrap().as_str());
+    let has_target =
+        |name: &str| file_words.contains(&folded(name)) || crates.words_by_crate.contains_key(name);
+    let is_in_scope = |name: &str| ["Self", "self", "super", "crate"].contains(&name) || has_target(name);
+    links.filter(|name| !is_in_scope(name)).map(str::to_owned).collect()
+}
 
 /// The names that exist.
 #[derive(Default)]
@@ -322,8 +351,10 @@ fn comments_name_what_exists() {
     }
     let mut problems = Vec::new();
     for (crate_name, path, source) in &files {
+        let file_words: BTreeSet<String> = words(&source.code).collect();
         for (line, comment) in &source.comments {
-            let missing = names.missing(crate_name, comment).into_iter();
+            let links = links_without_target(comment, &file_words, &names);
+            let missing = names.missing(crate_name, comment).into_iter().chain(links);
             problems.extend(missing.map(|name| format!("src/{}:{line}: `{name}`", path.display())));
         }
     }
@@ -358,6 +389,30 @@ fn finds_vague_names() {
         ),
         [1, 4, 5]
     );
+}
+
+#[test]
+fn finds_constants_without_role_and_functions_that_ask() {
+    assert_eq!(
+        vague_names(
+            "const LOCK: &str = \"state.lock\";\nconst SOCKETS: &str =\n    \"/run/x\";\n\
+             const LOCK_FILE: &str = \"state.lock\";\nconst HOST: &str = \"127.0.0.1\";\nfn why_not() {}"
+        ),
+        [1, 2, 6]
+    );
+}
+
+#[test]
+fn finds_links_without_target() {
+    let mut names = Names::default();
+    names.add("ui", &Source::of("enum Line { Begun }"));
+    let file_words = words("const OWN_OPTIONS: u8 = 1;").collect();
+    let links = |comment: &str| links_without_target(comment, &file_words, &names);
+    assert_eq!(
+        links("// [`OPTIONS`], [`OPTIONS`](super::OPTIONS), `OPTIONS`, [`OPTIONS::a()`]"),
+        ["OPTIONS"; 2]
+    );
+    assert_eq!(links("// [`OWN_OPTIONS`], [`ui::Line`], [`Self::new`]"), [""; 0]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::support::hello::Hello;
 use crate::support::proxy::AgentProxy;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
-const GREETING: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
+const GREETING_PATH: &str = "/instance_groups/name=hello/jobs/name=hello/properties/greeting?";
 
 const OTHER_AGENT_ID: &str = "11111111-2222-3333-4444-555555555555";
 /// While this file exists, the agent has another id.
@@ -144,7 +144,7 @@ fn foreign_agent_is_not_updated_in_place() {
     let proxy = disguise_agent(&mut hello);
     hello.create(&[]).success();
     let vm = hello.state()["current_vm_cid"].clone();
-    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {GREETING}, value: Ahoy}}"));
+    hello.add_ops("greeting.yml", &format!("- {{type: replace, path: {GREETING_PATH}, value: Ahoy}}"));
 
     // The foreign agent appears after the VM's own agent has answered.
     let arrives = format!("printf %s {OTHER_AGENT_ID} > {DISGUISE_FILE}; cat");

@@ -52,7 +52,7 @@ fn runs_that_compete_for_the_lease_lose_no_update() {
             (number, run.unwrap())
         })
         .collect();
-    // They end in any order. The limit applies to each turn: the last run waits for all others.
+    // The runs end in any order. The limit applies to each turn: the last run waits for all others.
     while !children.is_empty() {
         let (place, status) = poll("one of the runs ends", || {
             let mut runs = children.iter_mut().enumerate();

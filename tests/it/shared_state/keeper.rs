@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{LOCK, lock, start_held_create_vm, start_held_run};
+use super::{LOCK_FILE, lock, start_held_create_vm, start_held_run};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
@@ -72,11 +72,11 @@ fn run_killed_before_any_call_returns_its_lease() {
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `info`.
     let mut child = start_held_run(&hello, 1, Interruption::Hold);
-    assert!(bucket.keys().contains(&LOCK.to_owned()));
+    assert!(bucket.keys().contains(&LOCK_FILE.to_owned()));
     child.kill().unwrap();
     child.end();
     hello.release_call();
-    wait_until("the lease is given back", || !bucket.keys().contains(&LOCK.to_owned()));
+    wait_until("the lease is given back", || !bucket.keys().contains(&LOCK_FILE.to_owned()));
     hello.wait_for_keeper();
     assert_eq!(bucket.keys(), Vec::<String>::new());
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{LOCK, foreign_lease, lock, start_held_create_vm, start_held_run, wait_for_end};
+use super::{LOCK_FILE, foreign_lease, lock, start_held_create_vm, start_held_run, wait_for_end};
 use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::http::Server;
@@ -63,7 +63,7 @@ fn second_run_names_the_holder_and_may_wait() {
         "{}",
         run.stdout
     );
-    assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
+    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "it is given back");
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -78,7 +78,7 @@ fn lease_is_renewed_during_agent_tasks() {
     hello.world.write(script, text);
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until("the lease is taken", || bucket.keys().contains(&LOCK.to_owned()));
+    wait_until("the lease is taken", || bucket.keys().contains(&LOCK_FILE.to_owned()));
     hello.change_machine();
     // Without renewal, the lease would have expired twice during the task.
     wait_until("the lease is renewed", || lock(&bucket)["renewals"].as_u64().unwrap() >= 8);
@@ -116,7 +116,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.release_call();
     hello.wait_for_keeper();
     hello.wait_until_idle();
-    assert!(!bucket.keys().contains(&LOCK.to_owned()), "it is given back");
+    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "it is given back");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
@@ -144,7 +144,7 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
     script.env("TERM", "xterm").args(["-c", answer_script, &line]);
     let run = std::thread::scope(|scope| {
         let asking_run = scope.spawn(|| hello.world.finish(script));
-        wait_until("the run has the lease", || bucket.keys().contains(&LOCK.to_owned()));
+        wait_until("the run has the lease", || bucket.keys().contains(&LOCK_FILE.to_owned()));
         hello.change_machine();
         hello.create(&["-n"]).exits_with(4);
         let run = hello.create(&["-n", "--wait-for-lock", "40s"]).success();
@@ -168,7 +168,7 @@ fn run_that_lost_its_lease_stops() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     let child = start_held_create_vm(&hello, Interruption::HoldDone);
     let before = bucket.read("state.json");
-    bucket.put(LOCK, foreign_lease(3600).as_bytes());
+    bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
     hello.take_requests();
@@ -179,14 +179,14 @@ fn run_that_lost_its_lease_stops() {
     }
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
     assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
-    assert_eq!(bucket.read(LOCK), foreign_lease(3600), "the other run keeps its lease");
+    assert_eq!(bucket.read(LOCK_FILE), foreign_lease(3600), "the other run keeps its lease");
     // The keeper still publishes the outcome.
     hello.wait_for_keeper();
     let vms: Vec<String> = hello.cloud().into_iter().filter(|cid| cid.starts_with("vm-")).collect();
     assert_eq!(vms.len(), 1);
     assert!(hello.announced_or_recorded().contains(&vms[0]), "{:?}", bucket.keys());
 
-    bucket.delete(LOCK);
+    bucket.delete(LOCK_FILE);
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();
@@ -200,7 +200,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
     let before = bucket.read("state.json");
-    bucket.put(LOCK, foreign_lease(2).as_bytes());
+    bucket.put(LOCK_FILE, foreign_lease(2).as_bytes());
     let start = Instant::now();
     // The holder's clock does not affect the end of the lease.
     let failed_run = hello.create(&[]).exits_with(4);
@@ -213,13 +213,13 @@ fn lease_expired_by_server_time_is_taken_over() {
     // The former holder cannot overwrite the state if it continues.
     let after = bucket.read("state.json");
     assert!(after != before && after.trim_end() == before.trim_end());
-    assert!(!bucket.keys().contains(&LOCK.to_owned()));
+    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()));
 
     // The lock document is not a lease.
-    bucket.put(LOCK, b"{");
+    bucket.put(LOCK_FILE, b"{");
     let failed_run = hello.create(&[]).exits_with(4);
     assert!(failed_run.stderr.contains("another run is using"), "{}", failed_run.stderr);
-    bucket.delete(LOCK);
+    bucket.delete(LOCK_FILE);
     hello.delete(&[]).success();
 }
 
@@ -315,7 +315,7 @@ fn one_of_several_runs_gets_an_expired_lease() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
-    bucket.put(LOCK, foreign_lease(3).as_bytes());
+    bucket.put(LOCK_FILE, foreign_lease(3).as_bytes());
     // Waits until the lease has expired and the server's clock has advanced by a second.
     std::thread::sleep(Duration::from_secs(7));
     // A recreate is held in `delete_vm`, the third call after `info` and `has_vm`.
@@ -346,16 +346,16 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `create_stemcell`.
     let child = start_held_run(&hello, 2, Interruption::HoldDone);
-    bucket.delete(LOCK);
-    bucket.put(LOCK, foreign_lease(3600).as_bytes());
+    bucket.delete(LOCK_FILE);
+    bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
     hello.take_requests();
     hello.release_call();
     let run = wait_for_end(&hello, child).exits_with(4);
     assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
-    assert_eq!(bucket.read(LOCK), foreign_lease(3600), "the other run keeps its lease");
+    assert_eq!(bucket.read(LOCK_FILE), foreign_lease(3600), "the other run keeps its lease");
     hello.wait_for_keeper();
-    bucket.delete(LOCK);
+    bucket.delete(LOCK_FILE);
     hello.change_machine();
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&[]).success();

@@ -18,7 +18,7 @@ use crate::support::bucket::Bucket;
 use crate::support::hello::Hello;
 use crate::support::scripted::{Interruption, Script};
 
-const LOCK: &str = "state.json.lock";
+const LOCK_FILE: &str = "state.json.lock";
 
 /// Starts a run on the current machine that is held in a call, counted from 1.
 fn start_held_run(hello: &Hello, number: usize, when: Interruption) -> Child {
@@ -42,7 +42,7 @@ fn wait_for_end(hello: &Hello, mut child: Child) -> Run {
 }
 
 fn lock(bucket: &Bucket) -> Value {
-    serde_json::from_str(&bucket.read(LOCK)).unwrap()
+    serde_json::from_str(&bucket.read(LOCK_FILE)).unwrap()
 }
 
 /// Returns a lease of a holder that does not exist.

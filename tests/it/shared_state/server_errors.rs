@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{LOCK, foreign_lease};
+use super::{LOCK_FILE, foreign_lease};
 use crate::support::bucket::{Bucket, Service};
 use crate::support::hello::Hello;
 use crate::support::http::{self, Server};
@@ -97,7 +97,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
     let direct = hello.share_in(Bucket { lease: "6s", ..Bucket::new() });
     hello.create(&[]).success();
     let state = direct.read("state.json");
-    direct.put(LOCK, foreign_lease(2).as_bytes());
+    direct.put(LOCK_FILE, foreign_lease(2).as_bytes());
     let port = direct.port();
     let server = Server::start(move |request, _| {
         if request.line.starts_with("PUT ") && request.path().ends_with("/state.json") {
@@ -110,7 +110,7 @@ fn unfenced_lease_expires_if_the_state_cannot_be_written() {
     assert!(run.stderr.contains("taking over 's3://"), "{}", run.stderr);
     assert_eq!(direct.read("state.json"), state);
     // If the lease were given back, the next run would not know that an earlier holder may still write.
-    assert!(direct.keys().contains(&LOCK.to_owned()), "{:?}", direct.keys());
+    assert!(direct.keys().contains(&LOCK_FILE.to_owned()), "{:?}", direct.keys());
     hello.share_in(direct.clone());
     let run = hello.create(&["--wait-for-lock", "30s"]).success();
     assert!(run.stderr.contains("has expired"), "{}", run.stderr);
@@ -133,17 +133,20 @@ fn late_deletion_does_not_remove_the_next_lock() {
             };
             if removes("/state.json") {
                 bucket.put("state.json", theirs.as_bytes());
-            } else if removes(LOCK) {
-                bucket.put(LOCK, foreign_lease(3600).as_bytes());
+            } else if removes(LOCK_FILE) {
+                bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
             }
             request.forward(port)
         });
         hello.share_in(Bucket { front: Some(server.url("")), ..direct.clone() });
         let run = hello.delete(&[]).exits_with(1);
         assert!(run.stderr.contains("another run or program writes there"), "{service:?}: {}", run.stderr);
-        assert_eq!((direct.read("state.json"), direct.read(LOCK)), (theirs.to_owned(), foreign_lease(3600)));
+        assert_eq!(
+            (direct.read("state.json"), direct.read(LOCK_FILE)),
+            (theirs.to_owned(), foreign_lease(3600))
+        );
         assert_eq!(hello.leftovers(), Vec::<String>::new());
-        direct.delete(LOCK);
+        direct.delete(LOCK_FILE);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{LOCK, foreign_lease, start_held_run, wait_for_end};
+use super::{LOCK_FILE, foreign_lease, start_held_run, wait_for_end};
 use crate::support::bucket::{Bucket, SECRET, Service};
 use crate::support::hello::Hello;
 use crate::support::scripted::{InfoAnswer, Interruption, Script};
@@ -52,7 +52,7 @@ fn run_life(service: Service) {
     assert!(hello.create(&[]).success().stdout.contains("Nothing to do"));
 
     // A foreign lease is respected until it expires by the server's clock.
-    bucket.put(LOCK, foreign_lease(3).as_bytes());
+    bucket.put(LOCK_FILE, foreign_lease(3).as_bytes());
     let failed_run = hello.create(&[]).exits_with(4);
     assert!(failed_run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", failed_run.stderr);
     let before = bucket.read("state.json");
@@ -95,13 +95,13 @@ fn stolen_lock_stops_a_run_on_every_service() {
         let mut hello = Hello::new();
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
         let child = start_held_run(&hello, 2, Interruption::HoldDone);
-        bucket.put(LOCK, foreign_lease(3600).as_bytes());
+        bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
         hello.take_requests();
         hello.release_call();
         let run = wait_for_end(&hello, child).exits_with(4);
         assert!(run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", run.stderr);
         assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
-        bucket.delete(LOCK);
+        bucket.delete(LOCK_FILE);
         hello.wait_for_keeper();
         hello.set_script(Script::with_info(InfoAnswer::Local));
         hello.change_machine();

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    CALLER, CONFIG, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud,
+    CALLER, CONFIG_FILE, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud,
     script_in,
 };
 use crate::support::MONOPILE;
@@ -233,7 +233,7 @@ impl Call<'_> {
     /// Makes the call in the CPI `local`. An interruption during the call kills the caller or the CPI.
     fn call_local(&self, request: &str, point: Option<Interruption>) -> String {
         let mut request = request.to_owned();
-        if self.script.config != CONFIG && !self.request.is_null() {
+        if self.script.config != CONFIG_FILE && !self.request.is_null() {
             // A property of the manifest would take precedence over the configuration.
             let mut without_root: Value = serde_json::from_str(&request).unwrap();
             without_root["context"].as_object_mut().unwrap().remove("root");

@@ -30,7 +30,7 @@ use super::userland::{self, Bridge, BridgedCall};
 use super::{World, enter_world};
 
 /// The configuration of the local CPI.
-const CONFIG: &str = "local.json";
+const CONFIG_FILE: &str = "local.json";
 /// With this variable, a call follows no script and is not counted. Commands of a [`Reaction`] use it to make
 /// the call later.
 pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
@@ -131,7 +131,7 @@ pub(crate) struct Script {
 impl Script {
     /// Creates a script without reactions, for a CPI with this answer to `info`.
     pub(crate) fn with_info(info: InfoAnswer) -> Script {
-        Script { info, entries: Vec::new(), point: None, config: CONFIG.to_owned() }
+        Script { info, entries: Vec::new(), point: None, config: CONFIG_FILE.to_owned() }
     }
 
     /// Creates a script with the answer of the local CPI to `info` that interrupts this call.
@@ -180,7 +180,7 @@ impl Script {
     }
 }
 
-/// Writes the CPI's executable into a world. It uses the local CPI configured in [`CONFIG`] beside it.
+/// Writes the CPI's executable into a world. It uses the local CPI configured in [`CONFIG_FILE`] beside it.
 pub(crate) fn install(world: &World) -> PathBuf {
     let program = format!(
         "#!/bin/bash\nexport SCRIPTED_CPI='{}'\nexec 3>&1 >/dev/null '{}' --exact \
