@@ -106,7 +106,7 @@ pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
     let tree = yaml::load(&String::from_utf8_lossy(text), Path::new(file))?;
     let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
     // Properties are matched by position, because `yaml` does not read the names `on` and `1` as strings.
-    // They are matched by name if their number differs, as after a merge key.
+    // If the numbers of properties differ, as after a merge key, they are matched by name.
     let has_same_order = nodes.len() == spec.properties.len();
     for (index, (name, property)) in spec.properties.iter_mut().enumerate() {
         let by_position = nodes.iter().nth(index).map(|(_, node)| node).filter(|_| has_same_order);

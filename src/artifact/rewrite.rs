@@ -45,15 +45,14 @@ pub fn repack_stemcell(
     stage: &Stage,
 ) -> Result<()> {
     let source_name = source.describe("stemcell");
-    refuse_directory(source, &source_name, |directory| {
-        match source.path.join(stemcell::IMAGE_FILE).is_dir() {
-            true => format!(
-                "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
+    let is_image_unpacked = source.path.join(stemcell::IMAGE_FILE).is_dir();
+    refuse_directory(source, &source_name, |directory| match is_image_unpacked {
+        true => format!(
+            "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
              packed.tgz image -C {directory} stemcell.MF`"
-            ),
-            false => {
-                format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
-            }
+        ),
+        false => {
+            format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
         }
     })?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
@@ -80,7 +79,7 @@ pub fn repack_stemcell(
         fs::write(&image, "").map_err(|error| Error::io(format!("emptying '{}'", image.display()), error))?;
     }
     let manifest_path = directory.join(stemcell::MANIFEST_FILE);
-    // This checks its size and its required keys.
+    // Reading it with types checks its size and its required keys.
     let typed_manifest = stemcell::read_manifest(&manifest_path, &source_name)?;
     let text = fs::read(&manifest_path)
         .map_err(|error| Error::io(format!("reading '{}'", manifest_path.display()), error))?;

@@ -270,7 +270,7 @@ impl Asker<'_> {
             Some(mut output) => read_to_end(&mut output, Instant::now() + ENVIRONMENT_TIMEOUT)?,
             None => Vec::new(),
         };
-        // Its output has ended, and so does the process.
+        // The output of the process has ended, so the process ends soon.
         let end = process.0.wait().map_err(run_error)?;
         let exit_code = end.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILURE);
         let length = errors.seek(io::SeekFrom::End(0)).map_err(run_error)?;

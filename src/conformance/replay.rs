@@ -106,8 +106,8 @@ impl TranscriptPlayer {
     }
 }
 
-/// Answers `input` from the transcript at `path`, like one process of a CPI. The position in the transcript is
-/// kept in `<path>.played` for the next process.
+/// Answers `input` from the transcript at `path`, like one process of a CPI. The position in the transcript
+/// is kept in `<path>.played` for the next process.
 pub fn play_once(path: &Path, input: &[u8]) -> Result<Exchange> {
     let mut player = TranscriptPlayer::read(path)?;
     let position_path = position_file(path);

@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(error, RenderError::Interrupted { template: "b.erb".into(), signal: 15 });
         drop(ruby);
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        // Its parent was also killed, so the first process of the machine reaps it.
+        // The parent of the process was also killed, so the first process of the machine reaps it.
         let is_at_work = || {
             let stat = std::fs::read_to_string(format!("/proc/{template}/stat"));
             stat.is_ok_and(|stat| !stat.contains(") Z "))

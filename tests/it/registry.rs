@@ -67,7 +67,7 @@ fn run_until(hello: &Hello, mut command: Command, text: &str) -> Child {
 
 /// An environment whose VM is on an island.
 struct RemoteEnvironment {
-    // This field is dropped before the island that its VM is on.
+    // The environment is dropped before the island that has its VM.
     hello: Hello,
     island: Island,
     port: u16,

@@ -206,8 +206,8 @@ fn load(
                 return Err(mismatch.with_hint("download or copy the stemcell again"));
             }
             stage.reporter().note(format!(
-                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST_FILE} is that \
-                 of the full image, which the CPI finds by the cloud_properties"
+                "{source_name} is a light stemcell: its image is empty, and the sha1 in {MANIFEST_FILE} is \
+                 that of the full image, which the CPI finds by the cloud_properties"
             ));
             declared_digest = None;
         }

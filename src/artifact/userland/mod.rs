@@ -228,7 +228,7 @@ fn scan(path: &Path, source_name: &str) -> Result<FileContent> {
     })?;
     match (content, top_names.as_slice()) {
         (Some(content), _) => Ok(content),
-        // Its only file may be a disk.
+        // The only file of the archive may be a disk.
         (None, [_]) if !has_directory => Ok(FileContent::Root),
         (None, names) => {
             Err(not_a_root_error(source_name, root_problem(|name| names.contains(&name.into()))))

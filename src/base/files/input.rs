@@ -88,33 +88,33 @@ pub const ANY_FILE: FileKind = FileKind { can_match: |_| true, certainly_matches
 
 /// Returns the error for a file that the operator named and that does not exist, without a hint. It names a
 /// file with a similar name.
-pub fn bare_missing_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
-    suggestion_error(kind, path, find_similar_name(path, file_kind))
+pub fn bare_missing_error(kind_name: &str, path: &Path, file_kind: FileKind) -> Error {
+    suggestion_error(kind_name, path, find_similar_name(path, file_kind))
 }
 
 /// Returns the error for a missing file, with the name that was probably meant.
-fn suggestion_error(kind: &str, path: &Path, similar_name: Option<String>) -> Error {
-    Error::invalid(format!("{kind} '{}' does not exist", path.display()))
+fn suggestion_error(kind_name: &str, path: &Path, similar_name: Option<String>) -> Error {
+    Error::invalid(format!("{kind_name} '{}' does not exist", path.display()))
         .with_hints(similar_name.map(|name| did_you_mean_question(&name)))
 }
 
 /// Returns the error for a file that the operator named and that does not exist, with a hint about the files
 /// that do.
-pub fn missing_error(kind: &str, path: &Path) -> Error {
+pub fn missing_error(kind_name: &str, path: &Path) -> Error {
     // Without a test for the kind, the names of all files in the directory would be noise: none is shown.
-    missing_error_among(kind, path, FileKind { certainly_matches: |_| false, ..ANY_FILE })
+    missing_error_among(kind_name, path, FileKind { certainly_matches: |_| false, ..ANY_FILE })
 }
 
 /// Returns the error for a missing file like [`missing_error`]. Its hint names only files of this kind.
-pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Error {
+pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) -> Error {
     let path_text = path.to_string_lossy();
     if path_text.starts_with("http://") || path_text.starts_with("https://") {
-        return Error::invalid(format!("{kind} '{path_text}' must be a file, not a URL"))
+        return Error::invalid(format!("{kind_name} '{path_text}' must be a file, not a URL"))
             .with_hint(format!("download it first: `curl -LO {}`", shell_word(&path_text)));
     }
     let similar_name = find_similar_name(path, file_kind);
     let has_suggestion = similar_name.is_some();
-    let error = suggestion_error(kind, path, similar_name);
+    let error = suggestion_error(kind_name, path, similar_name);
     let is_number = |name: &OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     if path.file_name().is_some_and(is_number) {
         // The operator may have named an instance, as `bosh ssh bosh/0` does, so the "file" is the number 0.
@@ -131,12 +131,12 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
     let directory_name = directory.display().to_string();
     let names = list_names_of_kind(path, file_kind.certainly_matches);
     let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
-    if let (Some(found_path), true) = (found_path, kind == MANIFEST) {
+    if let (Some(found_path), true) = (found_path, kind_name == MANIFEST) {
         return error
             .with_hint(format!("name the manifest in the directory below: '{}'", found_path.display()));
     }
     match names.as_slice() {
-        [] if kind == MANIFEST && list_names_of_kind(path, file_kind.can_match).is_empty() => error
+        [] if kind_name == MANIFEST && list_names_of_kind(path, file_kind.can_match).is_empty() => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
         [] if path.is_relative() => {
@@ -151,8 +151,8 @@ pub fn missing_error_among(kind: &str, path: &Path, file_kind: FileKind) -> Erro
 }
 
 /// Returns the error for a directory in place of a file. Its hint names the files of this kind in it.
-pub fn directory_error(kind: &str, path: &Path, file_kind: FileKind) -> Error {
-    let error = Error::invalid(format!("{kind} '{}' is a directory", path.display()));
+pub fn directory_error(kind_name: &str, path: &Path, file_kind: FileKind) -> Error {
+    let error = Error::invalid(format!("{kind_name} '{}' is a directory", path.display()));
     let names = list_names_of_kind(&path.join("any.yml"), file_kind.certainly_matches);
     let paths: Vec<String> = names.iter().map(|name| format!("'{}'", path.join(name).display())).collect();
     error.with_hint(match paths.as_slice() {
@@ -218,15 +218,15 @@ fn find_below(directory: &Path, path: &Path, file_kind: FileKind) -> Option<Path
 }
 
 /// Returns the error for a file that the operator named and that cannot be read.
-pub fn read_error(kind: &str, path: &Path, error: io::Error) -> Error {
+pub fn read_error(kind_name: &str, path: &Path, error: io::Error) -> Error {
     let path_text = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => missing_error(kind, path),
-        io::ErrorKind::IsADirectory => directory_error(kind, path, ANY_FILE),
+        io::ErrorKind::NotFound => missing_error(kind_name, path),
+        io::ErrorKind::IsADirectory => directory_error(kind_name, path, ANY_FILE),
         io::ErrorKind::FileTooLarge => {
-            Error::invalid(format!("{kind} '{path_text}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
+            Error::invalid(format!("{kind_name} '{path_text}' is larger than {} MiB", MAX_FILE_BYTES >> 20))
         }
-        _ => Error::io(format!("reading {kind} '{path_text}'"), error).with_path_hint(path, ""),
+        _ => Error::io(format!("reading {kind_name} '{path_text}'"), error).with_path_hint(path, ""),
     }
 }
 

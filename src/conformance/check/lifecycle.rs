@@ -60,13 +60,13 @@ pub(super) fn check(run: &mut Run<'_>) {
 }
 
 fn create_stemcell(run: &mut Run<'_>, api_version: u32) -> Option<CreatedResource> {
-    let Some(image) = run.settings.stemcell.clone() else {
+    let Some(stemcell) = run.settings.stemcell.clone() else {
         run.check("create_stemcell", |_| {
             Err::<(), _>(CheckStop::Skipped("no stemcell is named (--stemcell)".to_owned()))
         });
         return None;
     };
-    let mut arguments = vec![json!(image.image), image.cloud_properties];
+    let mut arguments = vec![json!(stemcell.image), stemcell.cloud_properties];
     if Method::CreateStemcell.arguments(api_version).count() > arguments.len() {
         arguments.push(json!({"tags": {"director": "monopile-cpi-check"}}));
     }

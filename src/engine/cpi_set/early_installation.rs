@@ -80,7 +80,7 @@ impl Drop for EarlyInstallation {
         const SIGTERM: u8 = 15;
         self.signals.reset_count(SIGTERM);
         if let Some(thread) = self.thread.take() {
-            // Its error is not the reason why the run ends.
+            // An error of the installation is not the reason why the run ends.
             let _ = thread.join();
         }
     }

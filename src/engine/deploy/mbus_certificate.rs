@@ -188,7 +188,7 @@ fn other_host_error(
         return error.with_hint(declare);
     }
     let error = match other_address {
-        // This run may have generated the certificate, but then as the variable is declared.
+        // If this run generated the certificate, it followed the declaration of the variable.
         None if state.vm_cid().is_some() || certificate.declares_host => error.with_hint(CHECK_STATE_HINT),
         _ => error,
     };

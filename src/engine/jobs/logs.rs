@@ -37,13 +37,13 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
-    /// Returns how long before `start_time` it was last written, if that is more than [`TIME_PRECISION`]. A
-    /// job or script that writes nothing leaves the logs of an earlier run.
+    /// Returns the time between the last write and `start_time`, if the log was last written more than
+    /// [`TIME_PRECISION`] before it. A job or script that writes nothing leaves the logs of an earlier run.
     fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
         start_time.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
     }
 
-    /// Returns true if it was written after `start_time`, or at most [`TIME_PRECISION`] before it.
+    /// Returns true if the log was written after `start_time`, or at most [`TIME_PRECISION`] before it.
     pub(super) fn is_of_this_run(&self, start_time: SystemTime) -> bool {
         self.age_at(start_time).is_none()
     }

@@ -154,8 +154,8 @@ impl<'r> Packages<'r> {
             let key_without_content = PackageKey::without_content(stemcell, package, &keys_without_content);
             match self.indices.get(package.name.as_str()).map(|index| &self.nodes[*index]) {
                 // Releases share packages: the same source with the same dependencies is the same package.
-                // They may have packed or compiled it twice, so its content does not count here. The first
-                // one is used, under the key of its own content.
+                // The releases may have packed or compiled the package twice, so its content does not count
+                // here. The first one is used, under the key of its own content.
                 Some(known_node) if known_node.key_without_content == key_without_content => {}
                 Some(known_node) => {
                     return Err(Error::invalid(format!(

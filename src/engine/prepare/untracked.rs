@@ -218,8 +218,8 @@ impl UntrackedListener {
                      `monopile SAME-COMMAND --state FILE --vars-store FILE`",
                 );
                 match owner {
-                    // Its VM and disks may be on record in another state. Its VM starts an agent that is
-                    // killed again.
+                    // The VM of the agent and the disks of the VM may be on record in another state. An agent
+                    // that is killed is started again by its VM.
                     Some(Listener::Process { name, .. }) if name == AGENT_PROGRAM => error
                         .with_hint(
                             "to delete the environment of that VM: `monopile delete-env OTHER-MANIFEST`",

@@ -285,7 +285,8 @@ mod tests {
                 let outcome = ops.clone().apply_to(&mut indexed_root, &mut lookup);
                 // A list gets tables when it is searched again, so a new lookup has none.
                 let expected = ops.apply_to(&mut searched_root, &mut ItemLookup::default());
-                let [outcome, expected] = [outcome, expected].map(|result| result.map_err(|error| error.to_string()));
+                let [outcome, expected] =
+                    [outcome, expected].map(|result| result.map_err(|error| error.to_string()));
                 prop_assert_eq!(outcome, expected, "{}", text);
                 prop_assert_eq!(&indexed_root, &searched_root, "{}", text);
             }

@@ -354,7 +354,7 @@ impl ChaosLife {
             OperatorCommand::Create => DeletePermission { vm: has_changed, disk: is_resized },
             OperatorCommand::CreateWithRecreate => DeletePermission { vm: true, disk: is_resized },
             OperatorCommand::Recreate => DeletePermission { vm: true, disk: false },
-            // It may replace a VM whose agent does not answer.
+            // The repair may replace a VM whose agent does not answer.
             OperatorCommand::Repair => DeletePermission { vm: !self.vm_answers(), disk: false },
             _ => DeletePermission::NONE,
         }

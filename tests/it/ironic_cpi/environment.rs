@@ -236,7 +236,7 @@ fn kill_during_create_vm_leaks_nothing() {
     let hello = hello_on(&metal, &node);
     let machine = Machine::plug_in(&metal, &node);
     let vm = || metal.node(&node)["instance_uuid"].clone();
-    // Its CPI survives, and the next run reads its answer.
+    // The CPI of the killed run survives, and the next run reads its answer.
     kill_while_the_vm_is_made(&metal, &node, &hello);
     create_env(&metal, &hello, &[]);
     assert_eq!(hello.state()["current_vm_cid"], vm());
@@ -244,7 +244,7 @@ fn kill_during_create_vm_leaks_nothing() {
     hello.delete(&[]).success();
     metal.assert_clean(&node, &[]);
 
-    // Its CPI is also killed, so the outcome is unknown until the next VM is created.
+    // The CPI of the killed run is killed too, so the outcome is unknown until the next VM is created.
     kill_while_the_vm_is_made(&metal, &node, &hello);
     let pids = cpis(&hello);
     assert_eq!(pids.len(), 1);

@@ -233,7 +233,7 @@ fn console_needs_neither_agent_nor_cpi() {
         assert!(failed_run.stderr.contains("cannot be used with"), "{extra_args:?}: {}", failed_run.stderr);
     }
 
-    // Its size does not matter.
+    // The size of a console does not matter.
     let file = File::create(vm.join("console.log")).unwrap();
     file.set_len(10 << 30).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, b"\nthe end\n", 10 << 30).unwrap();

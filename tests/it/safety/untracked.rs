@@ -75,7 +75,7 @@ fn listener_with_another_certificate_stops_the_run() {
     assert!(stderr.contains("note: process ") && stderr.contains("(bosh-agent) on this machine"), "{stderr}");
     // The agent may be that of another environment.
     let delete_hint = "hint: to delete the environment of that VM: `monopile delete-env OTHER-MANIFEST`\n";
-    // Its VM would start it again.
+    // `kill` is no hint for an agent, because its VM would start it again.
     assert!(stderr.contains(delete_hint) && !stderr.contains("`kill "), "{stderr}");
     assert!(stderr.contains("note: nothing was changed in the IaaS\n"), "{stderr}");
     // The state beside the manifest is found by the address.

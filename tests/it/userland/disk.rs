@@ -39,14 +39,15 @@ fn environment_lives_with_a_cpi_in_a_disk() {
     assert_eq!(userland_env.env.hello.ask_counter(), 1);
     assert_eq!(packages(&machine.path("cache")).len(), 2);
 
-    // Another disk changes nothing in the environment.
+    // Another image of a userland changes nothing in the environment.
     let url =
         format!("- {{type: replace, path: /cloud_provider/userland/url, value: {}}}\n", qcow2.display());
     userland_env.env.hello.add_ops("disk.yml", &url);
     let output = create(&userland_env);
     assert!(output.contains("Nothing to do"), "{output}");
 
-    // It is another userland, in which the packages are compiled again.
+    // The new persistent disk needs the CPI. The image is another userland, so its packages are compiled
+    // again.
     let size = "- {type: replace, path: /disk_pools/name=disks/disk_size, value: 2048}\n";
     userland_env.env.hello.add_ops("size.yml", size);
     let output = create(&userland_env);

@@ -27,7 +27,7 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
     let target = settings.with_file_name(USER_DATA_FILE);
     let deadline = std::time::Instant::now() + DEVICE_TIMEOUT;
     let device = loop {
-        // Its exit status is not 0 if there is no such file system.
+        // blkid fails if there is no such file system.
         match tools::run("blkid", &["--cache-file", "/dev/null", "--label", LABEL]) {
             Ok(device) => break device.trim().to_owned(),
             Err(_) if target.exists() => {

@@ -119,7 +119,7 @@ fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
 fn end_stage(stage: Stage, origin: PackageOrigin) {
     match origin {
         PackageOrigin::Here => stage.finish(),
-        // Its short duration is not that of a compilation.
+        // A skipped stage does not count for the usual duration of compilations: a copy takes less time.
         PackageOrigin::Copied => stage.skip("it is in the shared cache"),
     }
 }

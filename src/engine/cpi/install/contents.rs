@@ -48,7 +48,7 @@ pub(super) fn read_records(root: &Path) -> Result<FileRecords> {
         } else if kind.is_file() && metadata.mode() & OWNER_READS != 0 {
             Digest::from_file(path, &[Algorithm::Sha256])?.to_string()
         } else if kind.is_file() {
-            // Its owner cannot read it, so it counts as changed if it was written again.
+            // The owner cannot read this file, so it counts as changed if it was written again.
             format!("{} {}", metadata.ctime(), metadata.ctime_nsec())
         } else {
             String::new()

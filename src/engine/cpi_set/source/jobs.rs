@@ -153,7 +153,7 @@ pub(super) fn install(
     executable.env_vars.extend(unchanged);
     Ok(RunnableCpi {
         executable,
-        // Its configuration is in its rendered files.
+        // The configuration of this CPI is in its rendered files.
         context_properties: Map::new(),
         is_builtin: false,
         release: Some(format!("{}/{}", release.name, release.version)),
@@ -301,7 +301,8 @@ fn only_cpi_job<'f, 'r>(found_jobs: &'f [FoundJob<'r>], inputs: &CpiInputs<'_>) 
         cpi_jobs => {
             let names: Vec<String> = cpi_jobs.iter().map(name).collect();
             Err(Error::invalid(format!(
-                "{place}: {} jobs of `cloud_provider` have the template `{CPI_PROGRAM}`, but only one may be a CPI",
+                "{place}: {} jobs of `cloud_provider` have the template `{CPI_PROGRAM}`, but only one may \
+                 be a CPI",
                 cpi_jobs.len()
             ))
             .with_source(format!("they are {}", names.join(" and ")))

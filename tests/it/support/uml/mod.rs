@@ -53,7 +53,7 @@ impl Uml {
             .arg(format!("ubda={}", disk.display()))
             .arg(format!("init={init}"))
             .arg(format!("work={}", directory.display()))
-            // Its network needs a home directory.
+            // The network of the machine needs a home directory.
             .env("HOME", directory)
             .env("LD_PRELOAD", compile_ptrace_library(directory))
             .stdin(Stdio::piped())

@@ -26,8 +26,9 @@ use base::files::durable;
 const LUN: u64 = 0;
 
 /// The preferences that the commands and the parsing of their output rely on.
-const PREFERENCES_COMMAND: &str = "set global color_mode=false loglevel_console=error auto_save_on_exit=false \
-     auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true auto_use_daemon=false";
+const PREFERENCES_COMMAND: &str = "set global color_mode=false loglevel_console=error \
+     auto_save_on_exit=false auto_add_default_portal=false auto_add_mapped_luns=false auto_enable_tpgt=true \
+     auto_use_daemon=false";
 
 /// Saves the configuration in the file that is restored at boot. At level `info`, targetcli confirms the
 /// save.
