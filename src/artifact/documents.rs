@@ -102,7 +102,7 @@ pub(super) fn decode_job_spec(text: &[u8], file: &str) -> Result<JobSpec> {
     if spec.properties.is_empty() {
         return Ok(spec);
     }
-    // `decode` has checked that it is UTF-8.
+    // `decode` has checked that the text is UTF-8.
     let tree = yaml::load(&String::from_utf8_lossy(text), Path::new(file))?;
     let Some(nodes) = tree.get("properties").and_then(yaml::Node::as_map) else { return Ok(spec) };
     // Properties are matched by position, because `yaml` does not read the names `on` and `1` as strings.
@@ -145,7 +145,7 @@ pub(super) struct ReleaseManifest {
     pub(super) jobs: Option<Vec<ReleaseEntry>>,
     pub(super) packages: Option<Vec<ReleaseEntry>>,
     pub(super) compiled_packages: Option<Vec<ReleaseEntry>>,
-    pub(super) license: Option<LicenseRef>,
+    pub(super) license: Option<LicenseEntry>,
 }
 
 /// A job or package in `release.MF`.
@@ -162,7 +162,7 @@ pub(super) struct ReleaseEntry {
 
 /// The license in `release.MF`.
 #[derive(Debug, Deserialize)]
-pub(super) struct LicenseRef {
+pub(super) struct LicenseEntry {
     pub(super) fingerprint: Option<String>,
     pub(super) version: Option<String>,
     pub(super) sha1: Option<String>,

@@ -143,7 +143,6 @@ impl ImageUrl {
         self.url(DOCUMENTS, &reference(digest))
     }
 
-    /// Returns the URL of a layer of the image.
     pub(super) fn layer_url(&self, digest: &Digest) -> HttpUrl {
         self.url("blobs", &reference(digest))
     }

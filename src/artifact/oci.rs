@@ -11,7 +11,7 @@ use base::{Error, Result};
 /// The maximum number of layers, as that of overlay file systems.
 const MAX_LAYERS: usize = 500;
 /// The maximum depth of indexes. An index may have another one with a manifest for each platform.
-const MAX_INDEXES: usize = 2;
+const MAX_INDEX_DEPTH: usize = 2;
 
 /// A reference to a document or a layer.
 #[derive(Debug, Deserialize)]
@@ -20,7 +20,7 @@ struct Descriptor {
     platform: Option<Platform>,
 }
 
-/// The platform for which a manifest of an index is.
+/// The platform of a manifest in an index.
 #[derive(Debug, Deserialize)]
 struct Platform {
     architecture: String,
@@ -54,7 +54,7 @@ pub(crate) fn resolve_layers(
     image_name: &str,
     read: &mut dyn FnMut(&Digest) -> Result<ImageDocument>,
 ) -> Result<Vec<Digest>> {
-    for _ in 0..MAX_INDEXES {
+    for _ in 0..MAX_INDEX_DEPTH {
         if document.manifests.is_empty() {
             break;
         }
@@ -64,7 +64,8 @@ pub(crate) fn resolve_layers(
     document.layers.iter().map(|layer| parse_digest(&layer.digest, image_name)).collect()
 }
 
-/// Parses a digest of an image, which is SHA-256 or SHA-512. `owner` names what has it, for errors.
+/// Parses a digest of an image, which is SHA-256 or SHA-512. `owner` describes the thing with the digest, for
+/// errors.
 pub(crate) fn parse_digest(text: &str, owner: &str) -> Result<Digest> {
     let digest = Digest::parse(text, owner)?;
     if digest.strongest() == Algorithm::Sha1 {

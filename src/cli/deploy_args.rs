@@ -86,7 +86,6 @@ pub struct DeployArgs {
 }
 
 impl DeployArgs {
-    /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> &Path {
         self.target.manifest()
     }

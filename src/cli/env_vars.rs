@@ -76,9 +76,10 @@ static PASSED_VARIABLES: [Variable; 7] = [
 
 /// Returns the variables for documents.
 pub fn variables() -> impl Iterator<Item = &'static Variable> {
-    let files = [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
+    let file_variables =
+        [&LOG_LEVEL, &LOG_PATH, &STATE_LEASE, &STATE_HOME.variable, &CACHE_HOME.variable, &HOME];
     let other_variables = [&TMPDIR, &SUDO_UID, &PAGER, &NO_COLOR, &TERM];
-    files.into_iter().chain(other_variables).chain(&LOCALE).chain(&PASSED_VARIABLES)
+    file_variables.into_iter().chain(other_variables).chain(&LOCALE).chain(&PASSED_VARIABLES)
 }
 
 /// A base directory of the XDG specification, according to which relative values are ignored.
@@ -120,7 +121,6 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Returns the path of the directory.
     pub(super) fn path(&self) -> Result<PathBuf> {
         Ok(STATE_HOME.path()?.join(self.name))
     }
@@ -169,7 +169,7 @@ pub fn directories() -> Vec<(String, &'static str)> {
     let path = |base: &BaseDirectory, name: &str| format!("${}/monopile{name}", base.variable.name);
     let state_directories = [&LOGS, &HISTORY, &CALLS, &TRUST, &CPI_CHECK, &LOCAL, &QEMU];
     let directories = state_directories
-        .map(|variable| (path(&STATE_HOME, &format!("/{}", variable.name)), variable.content));
+        .map(|directory| (path(&STATE_HOME, &format!("/{}", directory.name)), directory.content));
     let cache = (path(&CACHE_HOME, ""), "The cache: downloads, compiled packages, installed CPIs");
     let scratch = (format!("${}/monopile-*", TMPDIR.name), "Scratch space of a run");
     directories.into_iter().chain([cache, scratch]).collect()

@@ -36,7 +36,6 @@ pub(super) struct EnvironmentArgs {
 }
 
 impl EnvironmentArgs {
-    /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> &Path {
         &self.manifest.manifest
     }

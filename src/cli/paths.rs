@@ -66,7 +66,6 @@ pub(super) fn executable() -> Result<PathBuf> {
     std::env::current_exe().map_err(|error| Error::io("finding this executable", error))
 }
 
-/// Returns the working directory.
 #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
 pub(super) fn working_directory() -> Result<PathBuf> {
     std::env::current_dir().map_err(|error| Error::io("finding the working directory", error))

@@ -125,7 +125,6 @@ impl RunRecorder {
         })
     }
 
-    /// Returns the finished stages.
     fn finished_stages(&self) -> Vec<FinishedStage> {
         let progress = self.progress();
         let is_open = |id: &StageId| progress.open_stages.iter().any(|(open, _)| open == id);

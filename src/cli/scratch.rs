@@ -23,7 +23,7 @@ const NEW_LOCK: &str = ".lock-new";
 pub(super) struct Scratch {
     directory: tempfile::TempDir,
     is_kept: bool,
-    /// Held until the end of the run.
+    /// The lock of the directory, until the end of the run.
     _lock: UnlockOnDrop,
 }
 

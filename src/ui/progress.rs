@@ -33,7 +33,7 @@ pub(super) struct Progress {
     /// The live part. Do not hold the state lock while drawing.
     bar: ProgressBar,
     state: Arc<Mutex<DisplayState>>,
-    /// Held while an event is rendered, so that lasting lines keep the order of events.
+    /// The lock of the thread that renders an event, so that lasting lines keep the order of events.
     event_order: Mutex<()>,
 }
 

@@ -30,7 +30,7 @@ const GROWTH: f64 = 18.0;
 /// The maximum of memory at ×16, as a multiple of the bytes of all inputs.
 const MEMORY_PER_INPUT: f64 = 10.0;
 
-/// How many times faster than `bosh` it must be.
+/// The factors by which monopile must be faster than `bosh`.
 const MIN_FACTOR_LARGE: f64 = 20.0;
 const MIN_FACTOR_DIRECTOR: f64 = 8.0;
 
@@ -59,7 +59,7 @@ fn measure(suite: &Suite) -> Findings {
     compare(suite, &mut findings, DIRECTORS, 1, &inputs(suite, 1, &DIRECTOR), suite.bosh.as_ref());
     for (name, min_factor) in [(MANIFESTS, MIN_FACTOR_LARGE), (DIRECTORS, MIN_FACTOR_DIRECTOR)] {
         if let Some((number, ours)) = findings.find(name, 1)
-            && let Some((_, theirs)) = findings.find(&beside(name), 1)
+            && let Some((_, theirs)) = findings.find(&name_with_bosh(name), 1)
         {
             let factor = theirs.median / ours.median;
             let must = format!("at least {min_factor} times faster than bosh (×{factor:.1})");
@@ -100,7 +100,7 @@ fn compare(
         vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
     if let Some(bosh) = bosh {
         candidates
-            .push(Candidate::new(beside(name), || Sample::of(&process::run(&mut command(bosh, inputs)))));
+            .push(Candidate::new(name_with_bosh(name), || Sample::of(&process::run(&mut command(bosh, inputs)))));
     }
     // Slow work gets fewer rounds.
     let is_slow = scale == 16 || name == MANIFESTS && bosh.is_some();
@@ -115,7 +115,7 @@ fn compare(
 }
 
 /// Returns the name of the same measurement with `bosh`.
-fn beside(name: &str) -> String {
+fn name_with_bosh(name: &str) -> String {
     name.replace("monopile", "bosh")
 }
 

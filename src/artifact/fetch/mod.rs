@@ -104,7 +104,8 @@ pub struct Fetcher<'c> {
     cache: &'c Cache,
     shared_cache: SharedCache,
     dialer: ProxyDialer,
-    /// Created for the first download, because loading the system's certificate authorities takes long.
+    /// The HTTP client. The first download creates it, because loading the system's certificate authorities
+    /// takes long.
     agent: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
     interrupt_check: InterruptCheck,

@@ -128,7 +128,6 @@ impl Proxies {
         proxy.filter(|_| !is_this_machine(host) && !self.is_excepted(host, port))
     }
 
-    /// Returns the route to this host.
     pub(super) fn route(&self, host: &str, port: u16) -> &Route {
         if self.is_excepted(host, port) { &Route::Direct } else { &self.default_route }
     }

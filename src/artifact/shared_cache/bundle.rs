@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::maintenance::{KINDS, SIGNED_DIGEST_ENDING, storage_error};
+use super::maintenance::{PACKAGE_KINDS, SIGNED_DIGEST_ENDING, storage_error};
 use super::storage::{SharedDirectory, SharedStorage as _};
 use super::trust::{PackageId, PackageKind, SignedDigest};
 use super::{DOWNLOADS_DIRECTORY, digest_of_download, download_object, maintenance, read_signed_digest};
@@ -198,7 +198,7 @@ impl Bundle {
         verify_report: &VerifyReport,
     ) -> Result<Vec<BundledPackage>> {
         let mut packages = Vec::new();
-        for kind in KINDS {
+        for kind in PACKAGE_KINDS {
             let folder = kind.folder();
             for object in self.storage.list(folder).map_err(storage_error)? {
                 let Some(key) = object.name.strip_suffix(SIGNED_DIGEST_ENDING) else { continue };

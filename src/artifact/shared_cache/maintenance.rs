@@ -18,7 +18,7 @@ use base::{Error, Result};
 use net::ssh::VerifyingKey;
 
 /// The kinds of packages.
-pub(super) const KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
+pub(super) const PACKAGE_KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
 /// The ending of objects with a signed digest, which belong to a package.
 pub(super) const SIGNED_DIGEST_ENDING: &str = ".json";
 
@@ -52,38 +52,38 @@ pub fn list(storage: &dyn SharedStorage) -> Result<Vec<SharedEntry>> {
 /// Removes entries whose upload is longer ago than `age`. A shared cache does not know when an entry was
 /// used.
 pub fn prune(storage: &dyn SharedStorage, age: Duration) -> Result<PruneReport> {
-    let mut counts = PruneReport::default();
+    let mut prune_report = PruneReport::default();
     let now = SystemTime::now();
     let mut objects = list_objects(storage)?;
-    // A signature is written after its package, so it is removed first.
+    // The signed digest of a package is written after the package, so it is removed first.
     objects.sort_by_key(|(_, object)| !object.name.ends_with(SIGNED_DIGEST_ENDING));
     for (kind, object) in objects {
         let is_entry = !object.name.ends_with(SIGNED_DIGEST_ENDING);
         if now.duration_since(object.write_time).unwrap_or_default() < age {
-            counts.kept_count += usize::from(is_entry);
+            prune_report.kept_count += usize::from(is_entry);
             continue;
         }
         storage.remove(&format!("{kind}/{}", object.name)).map_err(storage_error)?;
         if is_entry {
-            counts.removed_count += 1;
-            counts.bytes += object.size;
+            prune_report.removed_count += 1;
+            prune_report.bytes += object.size;
         }
     }
-    Ok(counts)
+    Ok(prune_report)
 }
 
 /// Reads all entries, and compares their digests and signatures.
 pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Result<VerifyReport> {
-    let mut verification = VerifyReport::default();
+    let mut verify_report = VerifyReport::default();
     let objects = list_objects(storage)?;
     for (kind, object) in objects.iter().filter(|(kind, _)| *kind == DOWNLOADS_DIRECTORY) {
         let problem = match digest_of_download(&object.name) {
             Some(digest) => check_content(storage, &format!("{kind}/{}", object.name), &digest, None)?,
             None => Some("its name has no digest".to_owned()),
         };
-        verification.add(kind, &object.name, problem);
+        verify_report.add(kind, &object.name, problem);
     }
-    for package_kind in KINDS {
+    for package_kind in PACKAGE_KINDS {
         let folder = package_kind.folder();
         let names = objects.iter().filter(|(kind, _)| *kind == folder).map(|(_, object)| &object.name);
         let (signed_digests, archives): (Vec<&String>, Vec<&String>) =
@@ -105,16 +105,16 @@ pub fn verify(storage: &dyn SharedStorage, trusted_keys: &[VerifyingKey]) -> Res
                 }
                 None => continue,
             };
-            verification.add(folder, object_name, problem);
+            verify_report.add(folder, object_name, problem);
         }
         for archive in archives {
             let key = archive.split('.').next().unwrap_or_default();
             if !signed_archives.contains(&format!("{folder}/{archive}")) && !damaged_keys.contains(key) {
-                verification.add(folder, archive, Some("no valid signature names it".to_owned()));
+                verify_report.add(folder, archive, Some("no valid signature names it".to_owned()));
             }
         }
     }
-    Ok(verification)
+    Ok(verify_report)
 }
 
 /// Reads an object. Returns its difference from the expected content, if there is one.
@@ -139,7 +139,7 @@ fn check_content(
 /// Lists all objects with their folders, sorted.
 fn list_objects(storage: &dyn SharedStorage) -> Result<Vec<(&'static str, StoredObject)>> {
     let mut objects = Vec::new();
-    for folder in [DOWNLOADS_DIRECTORY].into_iter().chain(KINDS.map(PackageKind::folder)) {
+    for folder in [DOWNLOADS_DIRECTORY].into_iter().chain(PACKAGE_KINDS.map(PackageKind::folder)) {
         let stored_objects = storage.list(folder).map_err(storage_error)?;
         objects.extend(stored_objects.into_iter().map(|object| (folder, object)));
     }

@@ -19,7 +19,6 @@ use base::{Error, Result};
 /// The directory for [`link_all`] in `data/packages`. No package can have this name.
 const LINKS_DIRECTORY: &str = ".links";
 
-/// Returns the directory of this build of a package.
 fn build_directory(directories: &Directories, package: &Package) -> PathBuf {
     directories.data_packages().join(&package.name).join(package.bundle())
 }

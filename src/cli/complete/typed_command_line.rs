@@ -56,7 +56,6 @@ impl TypedCommandLine {
         VarsStore::open(&path, &Encryption::default()).ok()
     }
 
-    /// Returns the path of the manifest.
     pub(super) fn manifest(&self) -> Option<PathBuf> {
         let word = || self.words().first().filter(|word| paths::exists(word)).map(PathBuf::from);
         self.path("manifest").or_else(word)

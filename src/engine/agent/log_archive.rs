@@ -55,7 +55,6 @@ impl LogArchive {
         Ok(LogArchive { scratch, digest })
     }
 
-    /// Returns the path of the archive.
     pub(crate) fn path(&self) -> PathBuf {
         self.scratch.path().join("logs.tgz")
     }

@@ -83,7 +83,6 @@ pub(crate) fn explain_if_off(
     }
 }
 
-/// Returns the error for a VM that is off.
 pub(crate) fn off_error(vm: &VmHandle) -> Error {
     Error::new(ErrorKind::AgentUnreachable, describe_off(vm))
         .with_hint("to start it and its jobs: `monopile start-env MANIFEST`")

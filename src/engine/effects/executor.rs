@@ -63,7 +63,6 @@ impl<'a> Executor<'a> {
         Executor { run, cpis, store, registry: None, denied_resources: RefCell::default() }
     }
 
-    /// Returns the CPIs of the run.
     pub(crate) fn cpis(&self) -> &Cpis<'a> {
         &self.cpis
     }
@@ -223,7 +222,6 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Returns the context of the run.
     pub(crate) fn run_context(&self) -> &'a RunContext {
         self.run
     }

@@ -34,7 +34,6 @@ pub enum DeleteTarget {
 }
 
 impl DeleteTarget {
-    /// Returns the kind of the resource.
     fn kind(&self) -> ResourceKind {
         match self {
             DeleteTarget::Cid(cid) => cid.kind(),

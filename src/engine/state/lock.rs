@@ -175,7 +175,6 @@ impl FileLock {
         }
     }
 
-    /// Returns the file that is held.
     pub(super) fn lock_file(&self) -> HeldLockFile {
         self.lock_file.clone()
     }

@@ -161,7 +161,6 @@ impl<'a> PathStep<'a> {
         }
     }
 
-    /// Returns the error for a missing key.
     pub(super) fn missing_key_error(self, key: &str, map: &Mapping) -> PathError {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
         let alternatives = suggest::find_alternatives(key, keys, str::to_owned);

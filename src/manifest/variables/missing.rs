@@ -1,4 +1,4 @@
-//! Collects missing variables and parts, so that one error reports them all.
+//! Collects missing variables and missing parts of their values, so that one error reports them all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use base::Error;
 use base::error::{did_you_mean_question, differ_slightly, nearest};
 use yaml::Position;
 
-/// References without a value.
+/// The variables without a value, and the references to parts that a value lacks.
 #[derive(Debug, Default)]
 pub struct MissingVariables {
     variables: BTreeMap<String, MissingVariable>,
@@ -20,7 +20,7 @@ struct MissingVariable {
     positions: Vec<Position>,
     /// The variable whose definition refers to it.
     needed_by: Option<String>,
-    /// True if that definition names it as its CA, and nothing declares it.
+    /// True if the definition of `needed_by` names this variable as its CA, and nothing declares it.
     is_unknown_ca: bool,
 }
 

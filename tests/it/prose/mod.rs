@@ -9,14 +9,17 @@ use regex::Regex;
 use crate::layers::rust_files;
 use crate::width::WIDTH;
 
-/// Returns the numbers of lines on which a doc comment opens with a question word.
+/// Returns the numbers of lines on which a doc comment opens with a question word, or with a participle that
+/// has no subject.
 fn openings(text: &str) -> Vec<usize> {
     let comment = Regex::new(r"^\s*//[/!]").unwrap();
-    let question = Regex::new(r"^\s*//[/!] (What|Whether|Who|Whom|Whose|How|Where)\b").unwrap();
+    let questions = "What|Whether|Who|Whom|Whose|How|Where";
+    let participles = "(Called|Created|Held|Needed|Started|Used) (at|before|by|for|if|to|until|when|while)";
+    let bad_start = Regex::new(&format!(r"^\s*//[/!] ({questions}|{participles})\b")).unwrap();
     let mut before = "";
     let mut numbers = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        if question.is_match(line) && !comment.is_match(before) {
+        if bad_start.is_match(line) && !comment.is_match(before) {
             numbers.push(index + 1);
         }
         before = line;
@@ -161,6 +164,7 @@ fn finds_long_comments() {
 fn finds_listed_words() {
     let code = "/// Whether it is.\nlet a = 1;\n//! Returns it.\n//! Who did it?\n/// Whereas.\n";
     assert_eq!(openings(code), [1]);
+    assert_eq!(openings("/// Called before an effect.\nfn f() {}\n/// Used names.\nfn g() {}"), [1]);
     let code = "// Whoever calls.\nlet nobody = f(\"somebody\"); // `nobody`\nlet b = \"\\\"Nobody\\\"\";\n";
     assert_eq!(unnamed_people(&texts(code)), [1, 2]);
 }

@@ -24,7 +24,7 @@ pub(crate) fn root_file_system() -> PathBuf {
 }
 
 fn kept_stemcell(form: &str, options: &[&str]) -> PathBuf {
-    /// Held while a stemcell is made.
+    /// The lock of the thread that makes a stemcell.
     static BUILD_LOCK: Mutex<()> = Mutex::new(());
     let _build_lock = BUILD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let work = create_directory();

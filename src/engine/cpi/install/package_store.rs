@@ -105,7 +105,6 @@ impl CpiPackageStore {
         &self.root
     }
 
-    /// Returns the slot of a package.
     pub(super) fn slot(&self, package: &NeededPackage<'_>) -> PackageSlot {
         self.slot_of(package.package.name.clone(), package.key.clone())
     }

@@ -37,7 +37,6 @@ impl BucketDocuments {
         Ok(BucketDocuments { client, known_versions: Mutex::default(), shared_lease: Mutex::default() })
     }
 
-    /// Returns the URL of a document.
     pub(super) fn url(&self, document: &str) -> String {
         self.client.url(document)
     }

@@ -49,8 +49,8 @@ impl Interpreter {
                 let receiver = Value::Proc(Rc::clone(block));
                 let (first, second) = if name == ">>" { (receiver, other) } else { (other, receiver) };
                 Value::native_block(move |interpreter, values| {
-                    let middle = interpreter.call(&first, "call", values)?;
-                    interpreter.call(&second, "call", vec![middle])
+                    let first_result = interpreter.call(&first, "call", values)?;
+                    interpreter.call(&second, "call", vec![first_result])
                 })
             }
             "name" => match &block.kind {
