@@ -28,16 +28,18 @@ pub struct Source {
 impl Source {
     /// Returns the file or directory `path` as a source. Fails if `path` does not exist or is neither.
     pub fn local(path: &Path) -> Result<Self> {
-        let metadata = fs::metadata(path).map_err(|error| input::read_error("the file", path, error))?;
+        Self::from_command_line("the file", path, path.to_owned())
+    }
+
+    /// Like [`Self::local`], for a path on the command line. Messages call it `kind`, and show the path as it
+    /// was typed.
+    pub fn from_command_line(kind: &str, typed_path: &Path, path: PathBuf) -> Result<Self> {
+        let metadata = fs::metadata(&path).map_err(|error| input::read_error(kind, typed_path, error))?;
+        let display_name = typed_path.display().to_string();
         if !metadata.is_dir() && !metadata.is_file() {
-            return Err(Error::invalid(format!("'{}' is neither a file nor a directory", path.display())));
+            return Err(Error::invalid(format!("'{display_name}' is neither a file nor a directory")));
         }
-        Ok(Source {
-            path: path.to_owned(),
-            is_directory: metadata.is_dir(),
-            image: None,
-            display_name: path.display().to_string(),
-        })
+        Ok(Source { path, is_directory: metadata.is_dir(), image: None, display_name })
     }
 
     /// Returns the file `path`, which was downloaded from `url`, as a source.

@@ -248,6 +248,10 @@ impl Error {
             let bits = if metadata.is_dir() { "rwx" } else { "rw" };
             let access = format!("give yourself access: `chmod u+{bits} '{path}'`");
             format!("'{path}' has mode {mode:04o}: {}", alternatives([None, other_path_hint, Some(access)]))
+        } else if let Some(directory) = missing_top_directory(failed_path) {
+            // The home directory of a user without one, for example.
+            let actions = alternatives([other_path_hint, None, Some("create it as root".to_owned())]);
+            format!("'{}' does not exist: {actions}", directory.display())
         } else {
             let owner = user_name(owner);
             let chown = is_failed_path.then(|| format!("take it over: `sudo chown \"$(id -u)\" '{path}'`"));
@@ -406,6 +410,12 @@ fn unwritable_ancestor(path: &Path) -> Option<(&Path, fs::Metadata)> {
     let is_read_only = |(path, _): &(&Path, fs::Metadata)| access(*path, Access::WRITE_OK).is_err();
     let index = existing_ancestors.iter().position(is_read_only).unwrap_or(0);
     existing_ancestors.into_iter().nth(index)
+}
+
+/// Returns the directory of the path that is in `/`, if it does not exist.
+fn missing_top_directory(path: &Path) -> Option<&Path> {
+    let directory = path.ancestors().find(|path| path.parent() == Some(Path::new("/")))?;
+    (!directory.exists()).then_some(directory)
 }
 
 /// Returns the name of a user of this machine, or `user 1000` if the user has none in `/etc/passwd`.

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 /// Returns the signal that interrupted the run, if any.
 pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 
@@ -13,8 +15,8 @@ pub type SignalCheck = Arc<dyn Fn() -> Option<u8> + Send + Sync>;
 pub struct RunSignals {
     /// The low byte is the number of signals, up to 255. The next byte is the first signal.
     count_and_first: Arc<AtomicUsize>,
-    /// The number of calls in flight that change something.
-    call_count: Arc<AtomicUsize>,
+    /// The names of the calls in flight that change something.
+    calls: Arc<Mutex<Vec<String>>>,
     /// True if the run has begun to change the environment.
     has_changed: Arc<AtomicBool>,
     /// True if the command only reads.
@@ -24,12 +26,16 @@ pub struct RunSignals {
 /// A call in flight that changes something. Dropping it ends the call.
 #[derive(Debug)]
 pub struct CallInFlight {
-    call_count: Arc<AtomicUsize>,
+    name: String,
+    calls: Arc<Mutex<Vec<String>>>,
 }
 
 impl Drop for CallInFlight {
     fn drop(&mut self) {
-        self.call_count.fetch_sub(1, Ordering::SeqCst);
+        let mut calls = self.calls.lock();
+        if let Some(index) = calls.iter().position(|name| *name == self.name) {
+            calls.remove(index);
+        }
     }
 }
 
@@ -44,11 +50,12 @@ impl RunSignals {
         self.has_changed.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that a call begins for whose end the run waits after a signal.
-    pub fn begin_call(&self) -> CallInFlight {
+    /// Notes that a call begins for whose end the run waits after a signal. Messages use the name.
+    pub fn begin_call(&self, name: impl Into<String>) -> CallInFlight {
+        let name = name.into();
         self.begin_change();
-        self.call_count.fetch_add(1, Ordering::SeqCst);
-        CallInFlight { call_count: Arc::clone(&self.call_count) }
+        self.calls.lock().push(name.clone());
+        CallInFlight { name, calls: Arc::clone(&self.calls) }
     }
 
     /// Returns true if the run has begun to change the environment.
@@ -56,9 +63,9 @@ impl RunSignals {
         self.has_changed.load(Ordering::SeqCst)
     }
 
-    /// Returns true if the run waits for a call that changes something.
-    pub fn is_call_in_flight(&self) -> bool {
-        self.call_count.load(Ordering::SeqCst) > 0
+    /// Returns the names of the calls that change something and for which the run waits.
+    pub fn calls_in_flight(&self) -> Vec<String> {
+        self.calls.lock().clone()
     }
 
     /// Counts a signal, and returns the number of signals before it.
@@ -117,10 +124,13 @@ mod tests {
     #[test]
     fn call_is_in_flight_until_it_is_dropped() {
         let signals = RunSignals::default();
-        assert!(!signals.has_changed() && !signals.is_call_in_flight());
-        let call_count = [signals.begin_call(), signals.clone().begin_call()];
-        assert!(signals.has_changed() && signals.is_call_in_flight());
-        drop(call_count);
-        assert!(signals.has_changed() && !signals.is_call_in_flight());
+        assert!(!signals.has_changed() && signals.calls_in_flight().is_empty());
+        let [first, second] = [signals.begin_call("a"), signals.clone().begin_call("b")];
+        assert!(signals.has_changed());
+        assert_eq!(signals.calls_in_flight(), ["a", "b"]);
+        drop(first);
+        assert_eq!(signals.calls_in_flight(), ["b"]);
+        drop(second);
+        assert!(signals.has_changed() && signals.calls_in_flight().is_empty());
     }
 }

@@ -19,7 +19,7 @@ const UNITS: [(&str, u64); 7] = [
 ];
 
 /// The form of a duration, for errors.
-const UNITS_HELP: &str = "numbers with the units ms, s, m, h, d or w, such as 90s, 1h30m or 2d";
+const UNITS_HELP: &str = "a duration with the units ms, s, m, h, d or w, such as 90s or 1h30m";
 
 /// The maximum timeout. Longer ones are mistakes, and could overflow the clock.
 const MAX_TIMEOUT: Duration = Duration::from_millis(10 * 366 * DAY_MS);
@@ -52,7 +52,8 @@ pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for an age with a higher limit. A number must have a unit, because an age in seconds is a
 /// mistake.
 pub(super) fn parse_age(text: &str) -> Result<Duration, String> {
-    check_limit(parse_sum(text).ok_or(format!("expected {UNITS_HELP}"))?, MAX_AGE)
+    const FORM: &str = "expected an age with the units h, d or w, such as 12h or 30d";
+    check_limit(parse_sum(text).ok_or(FORM)?, MAX_AGE)
 }
 
 /// Adds up numbers that each have a unit.

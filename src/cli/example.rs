@@ -151,7 +151,7 @@ impl ExampleArgs {
         let directory = paths::absolute(&paths::expand(&self.directory, paths::home().as_deref()))?;
         let find = |name: &str| EXAMPLES.iter().find(|example| example.name == name);
         let Some(example) = find(&name) else {
-            return Err(Error::invalid(format!("unknown example '{name}'"))
+            return Err(Error::invalid(format!("there is no example '{name}'"))
                 .with_hint("list the examples: `monopile example`"));
         };
         for example in example.uses.and_then(find).into_iter().chain([example]) {
@@ -186,14 +186,18 @@ fn list(session: &Session) -> Result<CommandResult> {
 fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
     for (path, content) in example.files {
         let path = folder.join(path);
+        let other_directory = format!("`monopile example {requested_name} DIR`");
         let write_error = |error| {
-            Error::io(format!("writing '{}'", path.display()), error)
-                .with_path_hint(&path, "`monopile example NAME DIR`")
+            Error::io(format!("writing '{}'", path.display()), error).with_path_hint(&path, &other_directory)
         };
         if fs::read(&path).is_ok_and(|old_content| old_content == *content) {
             continue;
         }
-        fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(write_error)?;
+        let directory = path.parent().unwrap_or(folder);
+        fs::create_dir_all(directory).map_err(|error| {
+            Error::io(format!("creating directory '{}'", directory.display()), error)
+                .with_path_hint(directory, &other_directory)
+        })?;
         let mode = if content.starts_with(b"#!") { 0o777 } else { 0o666 };
         if path.exists() {
             let note = match example.name == requested_name {
@@ -204,9 +208,7 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
             };
             return Err(Error::invalid(format!("'{}' already exists, with other content", path.display()))
                 .with_note(note)
-                .with_hint(format!(
-                    "write the example into another directory: `monopile example {requested_name} DIR`"
-                )));
+                .with_hint(format!("write the example into another directory: {other_directory}")));
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
         let mut file = file.map_err(write_error)?;

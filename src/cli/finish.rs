@@ -150,8 +150,8 @@ pub(super) fn print_help_page(error: &clap::Error) {
     help::show_page(&if help::is_styled() { text.ansi().to_string() } else { text.to_string() });
 }
 
-/// Prints help, the version, or the error for an invalid command line of this command.
-pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool) -> ExitCode {
+/// Prints help, the version, or the error for an invalid command line.
+pub(super) fn print_clap_error(error: &clap::Error, is_json: bool) -> ExitCode {
     if !error.use_stderr() {
         // A closed standard output does not fail `--help`.
         let _ = error.print();
@@ -161,16 +161,12 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     // clap writes "tip" where other errors have "hint".
     let styled_text = error.render();
     let text = plain_numbers(&base::text::clean(&styled_text.to_string())).replace("\n  tip: ", "\n  hint: ");
-    let text = replace_help_line(&text, command);
     if is_json {
         let message = text.trim().split("\n\n").next().unwrap_or_default();
         let message = message.split("\n  hint: ").next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message).to_owned();
         let hints = text.lines().filter_map(|line| line.strip_prefix("  hint: "));
-        let mut hints: Vec<String> = hints.map(str::to_owned).collect();
-        if hints.is_empty() {
-            hints.push(format!("to see the usage: `{command} -h`"));
-        }
+        let hints = hints.map(str::to_owned).collect();
         let sink: Arc<dyn base::events::Sink> = ui::create_renderer(
             ui::Options {
                 format: ui::Format::Json,
@@ -200,8 +196,7 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
         let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
             Some(_) if has_colors() && !is_dumb() => {
-                let text = plain_numbers(&styled_text.ansi().to_string()).replace("tip:\x1b", "hint:\x1b");
-                replace_help_line(&text, command)
+                plain_numbers(&styled_text.ansi().to_string()).replace("tip:\x1b", "hint:\x1b")
             }
             _ => text,
         };
@@ -211,16 +206,8 @@ pub(super) fn print_clap_error(error: &clap::Error, command: &str, is_json: bool
     ExitCode::from(exit_code)
 }
 
-/// Replaces clap's last line, which names an option, with a command that can be pasted.
-fn replace_help_line(text: &str, command: &str) -> String {
-    match text.split_once("For more information, try '") {
-        Some((before, _)) => format!("{before}For more information: `{command} -h`\n"),
-        None => text.to_owned(),
-    }
-}
-
 /// Replaces the standard library's words for an invalid number.
-fn plain_numbers(text: &str) -> String {
+pub(super) fn plain_numbers(text: &str) -> String {
     [
         ("invalid digit found in string", "expected a whole number"),
         ("cannot parse integer from empty string", "expected a whole number"),

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, ValueHint};
 use super::agent_args::AgentTimeoutArgs;
 use super::paths;
 use base::Result;
+use base::files::input;
 use engine::inspection::{Gateway, Login, SshAction, SshRequest, SshRoute};
 use manifest::Inputs;
 
@@ -75,7 +76,11 @@ impl GatewayArgs {
             (None, None) => SshRoute::Direct,
         };
         let login = self.private_key.as_ref().map(|key| -> Result<Login> {
-            Ok(Login { user: self.username.clone(), private_key: absolute(key)? })
+            let path = paths::expand(key, home.as_deref());
+            if !path.is_file() {
+                return Err(input::missing_error("private key", &path));
+            }
+            Ok(Login { user: self.username.clone(), private_key: paths::absolute(&path)? })
         });
         Ok(SshRequest {
             inputs,

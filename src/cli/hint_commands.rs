@@ -235,12 +235,23 @@ impl EnvironmentArgs {
         // `vars rotate -m MANIFEST` names the manifest itself.
         let manifest_options = options.clone().filter(|_| takes("manifests") && rest.contains(" -m "));
         let extra_options = manifest_options.chain(&self.global_options).filter(|_| is_quoted);
-        let extra_options = extra_options.fold(String::new(), |text, (option, value)| {
+        let mut extra_options = extra_options.fold(String::new(), |text, (option, value)| {
             format!("{text} {} {}", self.typed_form(option), shell_word(value))
         });
+        // The same command again asks no more questions than now. Another command may delete more.
+        if is_quoted && self.command_line.first().map(String::as_str) == Some(text[..words_end].trim_end()) {
+            let is_typed = |word: &&String| ["-n", "--non-interactive"].contains(&word.as_str());
+            extra_options.extend(self.command_line.iter().find(is_typed).map(|word| format!(" {word}")));
+        }
         if !takes_manifest || has_words || rest.contains("--state ") {
-            let new_text = format!("{}{extra_options}{}", &text[..command_end], &text[command_end..]);
-            return (!extra_options.is_empty()).then_some(new_text);
+            let command_words = match &self.manifest {
+                Some(manifest) if takes("manifests") => {
+                    text[..command_end].replace("-m MANIFEST", &format!("-m {}", shell_word(manifest)))
+                }
+                _ => text[..command_end].to_owned(),
+            };
+            let new_text = format!("{command_words}{extra_options}{}", &text[command_end..]);
+            return (new_text != text).then_some(new_text);
         }
         let mut words: Vec<String> = Vec::new();
         words.extend(match &self.manifest {
@@ -401,6 +412,10 @@ mod tests {
             (
                 "`monopile vars rotate s.yml a -m m.yml`",
                 "`monopile vars rotate s.yml a -m m.yml --ops-file o.yml`",
+            ),
+            (
+                "`monopile vars rotate s.yml a -m MANIFEST`",
+                "`monopile vars rotate s.yml a -m 'my env/m.yml' --ops-file o.yml`",
             ),
             ("monopile example lists all", "monopile example lists all"),
         ] {

@@ -42,8 +42,8 @@ impl HistoryArgs {
         match session.globals.prints_json() {
             true => CommandResult::json(&runs),
             false if runs.is_empty() => {
-                if let Some(missing) = self.selection.missing_manifest_error() {
-                    session.reporter.note(missing.to_string());
+                if state.is_some() {
+                    self.selection.path()?;
                 }
                 Ok(CommandResult::Output(no_runs_text(state.as_deref()).into_bytes()))
             }

@@ -22,10 +22,12 @@ pub(super) struct InspectLocalReleaseArgs {
 
 impl InspectLocalReleaseArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
+        let typed_path = paths::expand(&self.path, paths::home().as_deref());
+        let path = paths::absolute(&typed_path)?;
+        let source = Source::from_command_line("the release", &typed_path, path.clone())?;
         let scratch = session.create_scratch()?;
-        let stage = session.reporter.stage(format!("Reading '{}'", path.display()));
-        let release = release::open(&Source::local(&path)?, None, scratch.path(), &stage)?;
+        let stage = session.reporter.stage(format!("Reading '{}'", typed_path.display()));
+        let release = release::open(&source, None, scratch.path(), &stage)?;
         stage.finish();
         // The bosh CLI prints the path of the archive as it was given.
         let archive = if session.document().is_some() { &self.path } else { &path };

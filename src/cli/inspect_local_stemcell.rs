@@ -23,8 +23,8 @@ pub(super) struct InspectLocalStemcellArgs {
 
 impl InspectLocalStemcellArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        let path = paths::absolute(&paths::expand(&self.path, paths::home().as_deref()))?;
-        let source = Source::local(&path)?;
+        let path = paths::expand(&self.path, paths::home().as_deref());
+        let source = Source::from_command_line("the stemcell", &path, paths::absolute(&path)?)?;
         let cache = Cache::open(&session.cache_directory()?)?;
         let identity =
             cache.identify(ArtifactKind::Stemcell, &source, None, "the stemcell", &session.reporter)?;

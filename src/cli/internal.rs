@@ -107,7 +107,7 @@ pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     }
     let command = match Internal::try_parse_from(args) {
         Ok(internal) => internal.command,
-        Err(error) => return Some(super::finish::print_clap_error(&error, "monopile", false)),
+        Err(error) => return Some(super::finish::print_clap_error(&error, false)),
     };
     logging::install_internal();
     Some(match run(command) {
@@ -147,7 +147,7 @@ fn run(command: InternalCommand) -> Result<u8> {
                 std::io::stdout().lock(),
                 std::io::stderr(),
             ),
-            None => Err(Error::usage(format!("unknown built-in CPI '{name}'"))
+            None => Err(Error::usage(format!("there is no built-in CPI '{name}'"))
                 .with_hint(format!("name one of the built-in CPIs: {}", BuiltinCpi::names(", ")))),
         },
         InternalCommand::SshProxy { proxy, host, port } => {

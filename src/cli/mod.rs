@@ -148,17 +148,18 @@ impl Cli {
     fn json_error(&self, command: &clap::Command) -> Option<clap::Error> {
         let lacks_bosh_json = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         lacks_bosh_json.then(|| {
-            let mut command = command.clone();
-            if self.command.is_dry_run() {
-                return command.error(
-                    clap::error::ErrorKind::ArgumentConflict,
-                    "--json=bosh does not work with --dry-run; --json does",
-                );
-            }
-            let commands = base::text::and_list(scope::BOSH_JSON);
-            command.error(
+            let message = match self.command.is_dry_run() {
+                true => "--json=bosh does not work with --dry-run".to_owned(),
+                false => {
+                    let commands = base::text::and_list(scope::BOSH_JSON);
+                    format!("--json=bosh works only with {commands}")
+                }
+            };
+            suggestions::error_with_hints(
                 clap::error::ErrorKind::ArgumentConflict,
-                format!("--json=bosh works only with {commands}; for this command, use --json"),
+                &message,
+                &["use --json".to_owned()],
+                command,
             )
         })
     }
@@ -619,7 +620,7 @@ fn run() -> ExitCode {
         }
         Some(Err(error)) => {
             let error = bosh_only_commands::explain_bosh_only_command(error);
-            return finish::print_clap_error(&error, &format!("monopile {}", help::HELP_COMMAND.0), false);
+            return finish::print_clap_error(&error, false);
         }
         None => {}
     }
@@ -636,7 +637,7 @@ fn run() -> ExitCode {
         let _ = std::io::stdout().write_all(text.as_bytes());
         return ExitCode::SUCCESS;
     }
-    let mut grammar = grammar::for_words(&args).args(globals::ignored_args());
+    let grammar = grammar::for_words(&args).args(globals::ignored_args());
     let (cli, environment_args, remarks) = match env_file::parse_command_line(&grammar, &args) {
         CommandLine::Understood(cli, environment_args, remarks) => (cli, environment_args, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, EnvironmentArgs::default(), Err(error)),
@@ -645,21 +646,17 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         CommandLine::Refused(error) => {
-            let grammar = suggestions::with_usage(grammar);
             let (name, command) = help::named_command(&grammar, &args);
             let line = RefusedCommandLine { args: &args, name: &name, command };
             let error = bosh_only_commands::explain_bosh_only_command(error);
             let error = suggestions::explain(error, &line);
             let is_json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
-            return finish::print_clap_error(&error, &name, is_json);
+            return finish::print_clap_error(&error, is_json);
         }
     };
-    if cli.globals.json == Some(JsonForm::Bosh) {
-        grammar = suggestions::with_usage(grammar);
-    }
     let (name, command) = help::named_command(&grammar, &args);
     if let Some(error) = cli.json_error(command) {
-        return finish::print_clap_error(&error, &name, false);
+        return finish::print_clap_error(&error, false);
     }
     let misread_error = suggestions::misread_manifest_error(&args, environment_args.manifest(), command);
     let environment_args = environment_args.with_command_line(&args, command);

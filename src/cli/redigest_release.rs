@@ -24,11 +24,11 @@ pub(super) struct RedigestReleaseArgs {
 impl RedigestReleaseArgs {
     pub(super) fn run(self, session: &Session, algorithm: Algorithm) -> Result<CommandResult> {
         let home = paths::home();
-        let path = paths::absolute(&paths::expand(&self.path, home.as_deref()))?;
+        let path = paths::expand(&self.path, home.as_deref());
         let destination = paths::absolute(&paths::expand(&self.destination, home.as_deref()))?;
         let scratch = session.create_scratch()?;
         let stage = session.reporter.stage(format!("Converting '{}'", path.display()));
-        let source = Source::local(&path)?;
+        let source = Source::from_command_line("the release", &path, paths::absolute(&path)?)?;
         let release = rewrite::redigest_release(&source, algorithm, &destination, scratch.path(), &stage)?;
         stage.finish();
         inspect_local_release::show(

@@ -45,8 +45,9 @@ pub(super) struct RepackStemcellArgs {
 impl RepackStemcellArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
-        let stemcell = paths::absolute(&paths::expand(&self.stemcell, home.as_deref()))?;
-        let result = paths::absolute(&paths::expand(&self.result, home.as_deref()))?;
+        let stemcell = paths::expand(&self.stemcell, home.as_deref());
+        let source = Source::from_command_line("the stemcell", &stemcell, paths::absolute(&stemcell)?)?;
+        let result = paths::expand(&self.result, home.as_deref());
         let changes = StemcellChanges {
             name: self.name,
             version: self.version,
@@ -56,7 +57,7 @@ impl RepackStemcellArgs {
         };
         let scratch = session.create_scratch()?;
         let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
-        rewrite::repack_stemcell(&Source::local(&stemcell)?, &changes, &result, scratch.path(), &stage)?;
+        rewrite::repack_stemcell(&source, &changes, &result, scratch.path(), &stage)?;
         stage.finish();
         Ok(CommandResult::Summary(format!("Wrote '{}'", result.display())))
     }

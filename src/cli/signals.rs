@@ -8,6 +8,7 @@ use crate::ui::prompt;
 use base::Result;
 use base::events::Reporter;
 use base::signals::RunSignals;
+use base::text::and_list;
 
 /// Starts counting. The reporter prints the effect of each signal. A command that only reads passes no
 /// reporter.
@@ -25,12 +26,15 @@ pub(super) fn count(reporter: Option<&Reporter>) -> Result<RunSignals> {
                 // No call is in flight while a prompt waits.
                 let Some(reporter) = reporter.as_ref().filter(|_| !prompt::is_asking()) else { continue };
                 let name = name(signal);
-                match (count_before, thread_counter.is_call_in_flight()) {
-                    (0, true) => reporter.warn(format!(
-                        "{name} received: waiting for the CPI call in flight; a second one stops the wait"
+                let calls = and_list(&thread_counter.calls_in_flight());
+                match (count_before, calls.as_str()) {
+                    (0, "") => reporter.warn(format!("{name} received: stopping")),
+                    (0, calls) => reporter.warn(format!(
+                        "{name} received: waiting for {calls}; a second {name} stops the wait"
                     )),
-                    (0, false) => reporter.warn(format!("{name} received: stopping")),
-                    (1, true) => reporter.warn("not waiting for the CPI call in flight any longer"),
+                    (1, calls) if !calls.is_empty() => {
+                        reporter.warn(format!("not waiting for {calls} any longer"));
+                    }
                     _ => {}
                 }
             }

@@ -48,11 +48,12 @@ impl StateSelectionArgs {
     }
 
     /// Returns the error for a named manifest that does not exist, for commands that need only its state.
-    pub(super) fn missing_manifest_error(&self) -> Option<Error> {
+    fn missing_manifest_error(&self) -> Option<Error> {
         let manifest =
             self.manifest.as_ref().filter(|file| !self.state.is_named() && !paths::is_state_name(file))?;
         let path = paths::expand(manifest, paths::home().as_deref());
-        (!paths::is_url(&path) && !paths::exists(&path)).then(|| manifest::missing_manifest_error(&path))
+        (!paths::is_url(&path) && !paths::exists(&path))
+            .then(|| manifest::missing_manifest_or_state_error(&path))
     }
 
     /// Returns the path or URL of the state. Fails if nothing exists of the environment, neither manifest nor

@@ -18,7 +18,6 @@ use super::table::Table;
 use super::{AgentArgs, ConfigArgs, CpiArgs, StateArgs, duration, env_vars, history, paths};
 use crate::ui;
 use base::events::Reporter;
-use base::files::input;
 use base::{Error, Result};
 use engine::history::RunRecord;
 use engine::inspection::{
@@ -101,7 +100,7 @@ impl StatusArgs {
         let path = self.path.clone().unwrap_or_default();
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         if is_json && !paths::is_url(&path) && !paths::exists(&path) {
-            return Err(input::missing_error("manifest or state", &path));
+            return Err(manifest::missing_manifest_or_state_error(&path));
         }
         let (state, inputs) = match is_state(&paths::expand(&path, paths::home().as_deref())) {
             true => (paths::state(Some(&path), Path::new(""))?, None),

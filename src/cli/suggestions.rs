@@ -7,10 +7,11 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Args as _, Command, ValueEnum as _};
 
+use super::finish::plain_numbers;
 use super::globals::JsonForm;
 use super::hint_commands::shown_words;
 use super::manifest_args::ManifestOptions;
-use super::{complete, env_file, grammar, help, paths, scope};
+use super::{complete, grammar, help, paths, scope};
 use base::error::{did_you_mean_question, nearest};
 use base::text::{and_list, shell_word};
 use manifest::Inputs;
@@ -42,6 +43,9 @@ const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
 /// Options that other programs have for a run without questions.
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
+/// The words before the examples in the error of a parser.
+const EXAMPLES: &str = ", such as ";
+
 /// A command line that clap has refused.
 pub(super) struct RefusedCommandLine<'a> {
     /// All words, which begin with the program's name.
@@ -60,8 +64,10 @@ pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> 
         ErrorKind::InvalidValue if text(&error, ContextKind::InvalidValue) == Some("") => {
             Some(missing_value_hints(&error, line))
         }
-        ErrorKind::InvalidValue => Some(value_hint(&error).into_iter().collect()),
-        ErrorKind::ValueValidation => Some(wait_hint(&error).into_iter().collect()),
+        ErrorKind::InvalidValue => Some(value_hint(&error, line).into_iter().collect()),
+        ErrorKind::ValueValidation => {
+            Some(wait_hint(&error).or_else(|| example_hint(&error, line)).into_iter().collect())
+        }
         ErrorKind::ArgumentConflict => Some(conflict_hint(&error).into_iter().collect()),
         ErrorKind::TooManyValues => Some(surplus_value_hints(&error, line)),
         ErrorKind::MissingRequiredArgument => missing_argument_hints(&error, line),
@@ -87,7 +93,7 @@ pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> 
         return error;
     }
     let message = message(&error, line).unwrap_or_else(|| clap_message(&error));
-    with_message(&error, &message, line.command)
+    with_message(&error, &message, line)
 }
 
 /// Returns clap's own message, without the usage and the values that follow it.
@@ -116,12 +122,18 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
             let value_name = argument.split_once('<').map_or("VALUE", |(_, name)| name);
             format!("{option} needs {}", with_article(value_name.split('>').next().unwrap_or(value_name)))
         }
-        ErrorKind::InvalidValue if !argument?.starts_with('-') => {
-            let noun = match argument?.trim_matches(['<', '>', '[', ']', '.']) {
-                "NAME" => line.command.get_name().to_owned(),
-                other => other.to_lowercase(),
-            };
-            format!("there is no {noun} '{}'", text(error, ContextKind::InvalidValue)?)
+        ErrorKind::InvalidValue => {
+            let given_value = text(error, ContextKind::InvalidValue)?;
+            match noun_of_argument(argument?, line) {
+                Some(noun) => format!("there is no {noun} '{given_value}'"),
+                None => format!("{} cannot be '{given_value}'", value_owner(argument?)),
+            }
+        }
+        ErrorKind::ValueValidation => {
+            let requirement = required_form(error)?;
+            let (form, _) = requirement.split_once(EXAMPLES).unwrap_or((&requirement, ""));
+            let given_value = text(error, ContextKind::InvalidValue)?;
+            format!("{} must be {form}, not '{given_value}'", value_owner(argument?))
         }
         ErrorKind::TooManyValues => format!(
             "{} takes no value, such as '{}'",
@@ -144,7 +156,13 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
         ErrorKind::ArgumentConflict => {
             let (option, other_options) = (option_name(argument?), conflicting_options(error));
             match other_options.as_slice() {
-                [other] if *other == option => format!("{option} is given more than once"),
+                [other] if *other == option => match line.values_of(option).as_slice() {
+                    [] => format!("{option} is given more than once"),
+                    values => {
+                        let values: Vec<String> = values.iter().map(|value| format!("'{value}'")).collect();
+                        format!("{option} is given more than once: {}", and_list(&values))
+                    }
+                },
                 other_options => format!("{option} cannot be used with {}", and_list(other_options)),
             }
         }
@@ -152,27 +170,48 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
     })
 }
 
-/// Returns an error with this message and the hints of `error`, or else the usage of the command.
-fn with_message(error: &clap::Error, message: &str, command: &Command) -> clap::Error {
-    let mut error_text = format!("{message}\n");
-    if let Some(ContextValue::StyledStrs(hints)) = error.get(ContextKind::Suggested) {
-        let style = command.get_styles().get_valid();
-        for hint in hints {
-            error_text.push_str(&format!("  {style}tip:{style:#} {hint}\n"));
+/// Returns an error with this message and the hints of `error`, or else the command that shows the options.
+fn with_message(error: &clap::Error, message: &str, line: &RefusedCommandLine<'_>) -> clap::Error {
+    let hints = match error.get(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(hints)) => hints.iter().map(ToString::to_string).collect(),
+        _ => {
+            let parts = if line.command.has_subcommands() { "commands" } else { "options" };
+            vec![format!("list the {parts}: `{} --help`", line.name)]
         }
-    } else {
-        let usage = command.clone().render_usage();
-        error_text.push_str(&format!("\n{}\n\nFor more information, try '--help'.\n", usage.ansi()));
-    }
-    clap::Error::raw(error.kind(), error_text)
+    };
+    error_with_hints(error.kind(), message, &hints, line.command)
 }
 
-/// Returns the grammar from which errors take the usage of commands: as help shows it, with optional words.
-pub(super) fn with_usage(grammar: Command) -> Command {
-    let mut grammar = env_file::with_optional_positionals(grammar);
-    // Only a built grammar has the usage of its commands.
-    grammar.build();
-    grammar
+/// Returns an error with this message and these hints, which only mark them as clap does.
+pub(super) fn error_with_hints(
+    kind: ErrorKind,
+    message: &str,
+    hints: &[String],
+    command: &Command,
+) -> clap::Error {
+    let style = command.get_styles().get_valid();
+    let hints = hints.iter().map(|hint| format!("  {style}tip:{style:#} {hint}\n"));
+    clap::Error::raw(kind, format!("{message}\n{}", hints.collect::<String>()))
+}
+
+/// Returns the text after `expected` in the error of a parser: the form that a value must have.
+fn required_form(error: &clap::Error) -> Option<String> {
+    let reason = plain_numbers(&std::error::Error::source(error)?.to_string());
+    reason.strip_prefix("expected ").map(str::to_owned)
+}
+
+/// Returns the option or argument in clap's description as it stands in a message: `--state` or `NODE`.
+fn value_owner(description: &str) -> &str {
+    option_name(description).trim_matches(['<', '>', '[', ']', '.'])
+}
+
+/// Returns the noun for the values of an argument, such as `shell`. Returns `None` for an option.
+fn noun_of_argument(description: &str, line: &RefusedCommandLine<'_>) -> Option<String> {
+    match value_owner(description) {
+        option if option.starts_with('-') => None,
+        "NAME" => Some(line.command.get_name().to_owned()),
+        other => Some(other.to_lowercase()),
+    }
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
@@ -210,8 +249,11 @@ fn requirement(description: &str) -> String {
 /// Returns the name of a value, such as `FILE|URL`, with an article.
 fn with_article(value_name: &str) -> String {
     let article = if value_name.starts_with(['A', 'E', 'I', 'O']) { "an" } else { "a" };
-    let name = if value_name == "N" { "number" } else { value_name };
-    format!("{article} {}", name.replace('|', " or "))
+    match value_name {
+        "N" => "a number".to_owned(),
+        pair if pair.contains('=') => pair.to_owned(),
+        name => format!("{article} {}", name.replace('|', " or ")),
+    }
 }
 
 /// Returns true if the description is that of a group of alternatives.
@@ -241,6 +283,15 @@ impl RefusedCommandLine<'_> {
         let short = self.command.get_arguments().find(has_name).and_then(Arg::get_short);
         let forms = [Some(option.to_owned()), short.map(|letter| format!("-{letter}"))];
         forms.into_iter().flatten().filter_map(|form| Some((self.index_of(&form)?, form))).max()
+    }
+
+    /// Returns all values that follow this long option or its short form.
+    fn values_of(&self, option: &str) -> Vec<String> {
+        let words = self.words();
+        let Some((_, typed_option)) = self.find_option(option) else { return Vec::new() };
+        let is_flag = self.index_of(&typed_option).is_some_and(|index| self.flag_before(index + 1).is_some());
+        let pairs = words.windows(2).filter(|pair| !is_flag && pair[0] == typed_option);
+        pairs.map(|pair| pair[1].clone()).collect()
     }
 
     /// Returns the words before the one at `index`, these new words, and the words after it as a command.
@@ -615,7 +666,7 @@ pub(super) fn misread_manifest_error(
     let word_follows = |option: &str| args.windows(2).any(|pair| pair[0] == *option && pair[1] == *word);
     let number = word_follows("-n").then(|| number_hint(word, command)).flatten();
     let hint = number.or_else(|| word_follows("--json").then(|| form_hint(word)).flatten())?;
-    Some(base::Error::usage(format!("'{word}' counts as the manifest, which does not exist")).with_hint(hint))
+    Some(base::Error::usage(format!("'{word}' is taken as the manifest, but does not exist")).with_hint(hint))
 }
 
 /// Returns true for the options that add ops files and variables to a manifest.
@@ -631,13 +682,37 @@ fn is_manifest_option(word: &str) -> bool {
 }
 
 /// Suggests a value in place of one that the option does not take. The guesses of clap are too bold.
-fn value_hint(error: &clap::Error) -> Option<String> {
+fn value_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String> {
     let given_value = text(error, ContextKind::InvalidValue)?;
     let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue) else { return None };
     let synonym = VALUE_SYNONYMS.iter().find(|(word, _)| *word == given_value).map(|(_, value)| *value);
     let synonym = synonym.filter(|value| values.iter().any(|valid| valid == value));
     let suggestion = synonym.or_else(|| nearest(given_value, values.iter().map(String::as_str)));
-    Some(suggestion.map_or_else(|| format!("the values are {}", and_list(values)), did_you_mean_question))
+    Some(suggestion.map_or_else(
+        || {
+            let noun = text(error, ContextKind::InvalidArg).and_then(|arg| noun_of_argument(arg, line));
+            let noun = noun.unwrap_or_else(|| "value".to_owned());
+            match values.as_slice() {
+                [value] => format!("the only {noun} is {value}"),
+                values => format!("the {noun}s are {}", and_list(values)),
+            }
+        },
+        did_you_mean_question,
+    ))
+}
+
+/// Returns the command with a value that the option or argument takes, if its parser names examples.
+fn example_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String> {
+    let requirement = required_form(error)?;
+    let (_, examples) = requirement.split_once(EXAMPLES)?;
+    let (_, example) = examples.rsplit_once(" or ")?;
+    let given_value = text(error, ContextKind::InvalidValue)?;
+    let option = option_name(text(error, ContextKind::InvalidArg)?);
+    let command = match line.index_of(&format!("{option}={given_value}")) {
+        Some(index) => line.with_words_at(index, &[option, example]),
+        None => line.with_words_at(line.index_of(given_value)?, &[example]),
+    };
+    Some(format!("for example: {command}"))
 }
 
 /// Returns the options with which another one cannot be used.
@@ -659,7 +734,7 @@ fn conflict_hint(error: &clap::Error) -> Option<String> {
             format!("{option} prints to standard output: leave out {}", other_options.concat())
         }
         (_, []) => return None,
-        (option, [other]) if *other == option => return None,
+        (option, [other]) if *other == option => "give it only once".to_owned(),
         _ => format!("leave out {option}, or else {}", and_list(&other_options)),
     })
 }
@@ -682,30 +757,8 @@ mod tests {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let grammar = grammar::for_words(&words).args(globals::ignored_args());
         let error = grammar.clone().try_get_matches_from(&words).unwrap_err();
-        let grammar = with_usage(grammar);
         let (name, command) = help::named_command(&grammar, &words);
         explain(error, &RefusedCommandLine { args: &words, name: &name, command }).to_string()
-    }
-
-    /// Returns the usage in the error for a command line.
-    fn usage(line: &str) -> String {
-        let error = error_text(line);
-        let usage = error.lines().find_map(|line| line.strip_prefix("Usage: monopile "));
-        usage.unwrap_or_default().to_owned()
-    }
-
-    #[test]
-    fn usage_in_errors_is_that_of_help() {
-        for (line, expected) in [
-            ("monopile create-env --bogus", "create-env [OPTIONS] [MANIFEST]"),
-            ("monopile vars check --bogus", "vars check [OPTIONS] [STORE]"),
-            ("monopile vars get --bogus", "vars get [OPTIONS] [STORE] <OP-PATH>"),
-            ("monopile logs a.yml --num many", "logs [OPTIONS] [MANIFEST]"),
-            ("monopile scp --bogus", "scp [OPTIONS] <MANIFEST> <PATH> <PATH>..."),
-            ("monopile nope", "[OPTIONS] <COMMAND>"),
-        ] {
-            assert_eq!(usage(line), expected, "{line}");
-        }
     }
 
     #[test]
@@ -716,8 +769,8 @@ mod tests {
             ("monopile destroy a.yml", "did you mean 'delete-env'?"),
             ("monopile hlep", "did you mean 'help'?"),
             ("monopile state hlep", "the commands of `state` are show, import, backup and forget"),
-            ("monopile nope", ""),
-            ("monopile xyzzy", ""),
+            ("monopile nope", "list the commands: `monopile --help`"),
+            ("monopile xyzzy", "list the commands: `monopile --help`"),
             ("monopile troubleshooting", "that is a page of the help: `monopile help troubleshooting`"),
             ("monopile state troubleshooting", "the commands of `state` are show, import, backup and forget"),
             (
@@ -767,7 +820,7 @@ mod tests {
             ),
             ("monopile state restore", "did you mean 'backup'?"),
             ("monopile cache purge", "did you mean 'prune'?"),
-            ("monopile purge", ""),
+            ("monopile purge", "list the commands: `monopile --help`"),
             ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),
             ("monopile create-env a.yml --recreat", "did you mean '--recreate'?"),
             ("monopile create-env a.yml --yes", "to run without questions: -n (--non-interactive)"),
@@ -790,16 +843,25 @@ mod tests {
                 "-o is an option of other commands, such as `create-env`, `plan` and `delete-env`",
             ),
             ("monopile logs a.yml --tail 10", "did you mean '--num'?"),
-            ("monopile status a.yml --tail 10", ""),
+            ("monopile status a.yml --tail 10", "list the options: `monopile status --help`"),
             ("monopile logs a.yml -n 10", "-n means --non-interactive; for a number: --num 10"),
             ("monopile plan a.yml --json bosh", "write --json=bosh"),
             // Options without an effect are hidden.
-            ("monopile create-env a.yml --clien x", ""),
-            ("monopile create-env a.yml --environmen x", ""),
+            ("monopile create-env a.yml --clien x", "list the options: `monopile create-env --help`"),
+            ("monopile create-env a.yml --environmen x", "list the options: `monopile create-env --help`"),
             ("monopile completion bsh", "did you mean 'bash'?"),
             ("monopile plan a.yml --update-strategy replace", "did you mean 'recreate'?"),
             ("monopile plan a.yml --update-strategy inplace", "did you mean 'in-place'?"),
             ("monopile plan a.yml --update-strategy displace", "the values are auto, in-place and recreate"),
+            ("monopile history --json=foo", "the only value is lines"),
+            ("monopile completion foo", "the shells are bash, zsh, fish, powershell and elvish"),
+            ("monopile plan a.yml --state b --state c", "give it only once"),
+            ("monopile cache prune --unused x", "for example: `monopile cache prune --unused 30d`"),
+            (
+                "monopile plan a.yml --wait-for-lock=x",
+                "for example: `monopile plan a.yml --wait-for-lock 1h30m`",
+            ),
+            ("monopile logs a.yml --num many", "list the options: `monopile logs --help`"),
             (
                 "monopile baremetal node provide --wait node-1",
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
@@ -830,6 +892,10 @@ mod tests {
             ("monopile logs a.yml -f --out x", "--follow cannot be used with --out"),
             ("monopile example helo", "there is no example 'helo'"),
             ("monopile completion bsh", "there is no shell 'bsh'"),
+            ("monopile history --json=foo", "--json cannot be 'foo'"),
+            ("monopile logs a.yml --num many", "--num must be a whole number, not 'many'"),
+            ("monopile plan --state a --state b", "--state is given more than once: 'a' and 'b'"),
+            ("monopile plan a.yml --var", "--var needs NAME=VALUE"),
             ("monopile repack-stemcell a.tgz", "`repack-stemcell` needs a RESULT"),
             ("monopile upload-stemcell a.yml", "`upload-stemcell` needs a PATH or URL"),
             ("monopile render a.yml", "`render` needs --job NAME"),
@@ -841,8 +907,7 @@ mod tests {
         ] {
             let text = error_text(line);
             assert!(text.starts_with(&format!("error: {message}\n")), "{line}: {text}");
-            // A hint makes the usage superfluous.
-            assert_ne!(text.contains("\nUsage: monopile"), text.contains("\n  tip: "), "{line}: {text}");
+            assert!(text.contains("\n  tip: "), "{line}: {text}");
         }
     }
 }

@@ -175,7 +175,7 @@ impl VarsArgs {
             true => signals::count_during(work)?,
             false => work()?,
         };
-        if let VarsRequest::Rotate { .. } = &request {
+        if let VarsRequest::Rotate { .. } | VarsRequest::Finish { .. } = &request {
             text = session.complete_commands(&text);
             if let Some(columns) = session.columns() {
                 text = ui::wrap(&text, columns);

@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueHint};
 
 use super::paths;
+use super::suggestions::error_with_hints;
 use manifest::VarsProgram;
 
 /// Programs that print variables.
@@ -44,11 +45,12 @@ impl TypedValueParser for CommandParser {
         text: &OsStr,
     ) -> Result<VarsProgram, clap::Error> {
         parse(text).map_err(|problem| {
-            let text = format!(
-                "invalid value for '--vars-exec <COMMAND>': {problem}; it is not shown here, because it may \
-                 contain a secret\n\n  hint: quote the command as a whole: --vars-exec 'PROGRAM ARG'"
+            let message = format!(
+                "the command of --vars-exec is not valid: {problem}; it is not shown here, because it may \
+                 contain a secret"
             );
-            command.clone().error(ErrorKind::ValueValidation, text)
+            let hint = "quote the command as a whole: --vars-exec 'PROGRAM ARG'".to_owned();
+            error_with_hints(ErrorKind::ValueValidation, &message, &[hint], command)
         })
     }
 }

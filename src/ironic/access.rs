@@ -148,7 +148,7 @@ impl AccessSettings {
             None => {
                 return Err(SettingError {
                     setting: "endpoint",
-                    error: Error::invalid("the URL of Ironic is missing (`endpoint`)"),
+                    error: Error::invalid("no URL of Ironic is given"),
                     example: Some("http://HOST:6385"),
                 });
             }

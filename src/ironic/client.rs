@@ -12,6 +12,7 @@ use super::keystone;
 use super::version::{HEADER, Microversion, NEWEST_TESTED};
 use super::wire::{self, HttpAnswer};
 use base::encoding::basic_authorization;
+use base::text::duration;
 
 /// The timeout of retries while another request locks the node. Ironic itself waits about two seconds
 /// before it refuses.
@@ -29,7 +30,12 @@ pub struct Client {
     lock_retry_timeout: Duration,
     outage_timeout: Duration,
     pause: Duration,
+    /// Tells the operator that a node is locked and for how long the client retries.
+    warn: Option<Warn>,
 }
+
+/// Receives a warning.
+type Warn = Box<dyn Fn(String) + Send + Sync>;
 
 impl Client {
     /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
@@ -53,6 +59,7 @@ impl Client {
             lock_retry_timeout: LOCK_RETRY_TIMEOUT,
             outage_timeout: Duration::ZERO,
             pause: RETRY_PAUSE,
+            warn: None,
         };
         client.version = client.negotiate()?;
         tracing::debug!(address = client.base_url, version = %client.version, "connected to Ironic");
@@ -63,6 +70,13 @@ impl Client {
     #[must_use]
     pub fn with_lock_retry_timeout(mut self, timeout: Duration) -> Self {
         self.lock_retry_timeout = timeout;
+        self
+    }
+
+    /// Passes a warning to `warn` when the retries for a locked node begin.
+    #[must_use]
+    pub fn with_warnings(mut self, warn: impl Fn(String) + Send + Sync + 'static) -> Self {
+        self.warn = Some(Box::new(warn));
         self
     }
 
@@ -134,6 +148,7 @@ impl Client {
     ) -> Result<Value, IronicError> {
         self.require(required_version, feature)?;
         let start = Instant::now();
+        let mut warn = self.warn.as_ref();
         loop {
             tracing::debug!(%method, path, "request to Ironic");
             let error = match self.request_once(method, path, body) {
@@ -150,6 +165,11 @@ impl Client {
                 return Err(error);
             }
             tracing::info!(%error, "request to Ironic failed, retrying");
+            if error.refusal() == Some(Refusal::Locked)
+                && let Some(warn) = warn.take()
+            {
+                warn(format!("{error}; trying again for up to {}", duration(timeout)));
+            }
             std::thread::sleep(self.pause.min(timeout));
         }
     }

@@ -82,9 +82,15 @@ fn changes_are_retried_only_while_the_node_is_locked() {
         3 => fault("503 Service Unavailable", "busy"),
         _ => fault("409 Conflict", lock_message),
     });
-    let client = Client { pause: Duration::from_millis(10), ..connect(settings(&server)).unwrap() };
+    let warnings = std::sync::Arc::new(Mutex::new(Vec::new()));
+    let sink = warnings.clone();
+    let client = connect(settings(&server)).unwrap().with_warnings(move |warning| sink.lock().push(warning));
+    let client = Client { pause: Duration::from_millis(10), ..client };
     let create = || client.create(Collection::Targets, JsonObject::new());
     assert_eq!(create().unwrap()["uuid"], "1");
+    let expected =
+        format!("POST /v1/volume/targets was refused (409): {lock_message}; trying again for up to 60 s");
+    assert_eq!(*warnings.lock(), [expected]);
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));
     assert_eq!(server.requests().len(), 5);

@@ -132,6 +132,8 @@ pub enum Refusal {
     UuidTaken,
     /// The node in the request does not exist.
     NoSuchNode,
+    /// Ironic has not enabled the driver of the node.
+    NoSuchDriver,
     /// The patch removes a key that the object does not have.
     NoSuchKey,
     /// The user lacks the permission.
@@ -157,6 +159,7 @@ impl IronicError {
             }
             400 if mentions("can not be performed on node") => Refusal::WrongState,
             400 if mentions("node_uuid") => Refusal::NoSuchNode,
+            400 if mentions("supports driver") => Refusal::NoSuchDriver,
             400 if mentions("can't remove a non-existent object") => Refusal::NoSuchKey,
             _ => Refusal::Other,
         })
@@ -185,8 +188,7 @@ impl IronicError {
             IronicError::Unreachable { address, .. } => {
                 return Some(
                     format!(
-                        "check the endpoint, that Ironic runs there, and that no firewall is in between: \
-                         `curl -i {}`",
+                        "check the endpoint, and that Ironic runs there: `curl -i {}`",
                         shell_word(address)
                     )
                     .into(),
@@ -269,6 +271,9 @@ impl IronicError {
             .into(),
             Refusal::UuidTaken => "leave out --uuid: Ironic then chooses one".into(),
             Refusal::NoSuchNode => "to see the nodes: `monopile baremetal node list`".into(),
+            Refusal::NoSuchDriver => {
+                "name a driver of `enabled_hardware_types` in ironic.conf, or add it there".into()
+            }
             Refusal::NoSuchKey => {
                 format!("to see the keys that exist: `monopile baremetal {noun} show {object}`").into()
             }

@@ -42,7 +42,7 @@ pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
 pub use shape::{
     MANIFEST_SECTIONS, bare_missing_manifest_error, is_manifest, manifest_directory_error,
-    missing_manifest_error, non_manifest_reason, option_of_file,
+    missing_manifest_error, missing_manifest_or_state_error, non_manifest_reason, option_of_file,
 };
 pub use unknown_keys::unknown_keys;
 pub use userland::UserlandRef;

@@ -403,7 +403,8 @@ impl PartialInputs {
         resolver.interpolate(&mut self.root)?;
         if let Some(path) = &inputs.cpi_config {
             let config = read_config(path, CPI_CONFIG)?;
-            refuse_manifest(&config, path, "--cpi-config", CPI_CONFIG)?;
+            refuse_manifest(&config, path, "--cpi-config", CPI_CONFIG)
+                .map_err(|error| error.with_hint("name the file that has `cpis` at its top level"))?;
             resolver.interpolate(self.cpi_config.insert(config))?;
         }
         if let Some(path) = &inputs.cloud_config {
@@ -837,12 +838,14 @@ fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
     names.dedup();
     match names.as_slice() {
         [] => None,
-        [name] => Some(Error::invalid(format!("a variable is given but not used: {name}"))),
-        names => Some(Error::invalid(format!(
-            "{} variables are given but not used: {}",
-            names.len(),
-            names.join(", ")
-        ))),
+        [name] => Some(
+            Error::invalid(format!("a variable is given but not used: {name}"))
+                .with_hint("correct its name, or do not give it"),
+        ),
+        names => Some(
+            Error::invalid(format!("{} variables are given but not used: {}", names.len(), names.join(", ")))
+                .with_hint("correct their names, or do not give them"),
+        ),
     }
 }
 

@@ -134,6 +134,19 @@ pub fn missing_manifest_error(path: &Path) -> Error {
     input::missing_error_among(input::MANIFEST, path, FILE_KIND)
 }
 
+/// Returns the error for a missing file of a command that takes a manifest or a state. A YAML file is no
+/// state.
+pub fn missing_manifest_or_state_error(path: &Path) -> Error {
+    if path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
+        return missing_manifest_error(path);
+    }
+    let certainly_matches = |path: &Path| {
+        let has_state_key = |root: Node| state_key(|key| root.get(key).is_some()).is_some();
+        is_manifest(path) || read_plain(path).is_some_and(has_state_key)
+    };
+    input::missing_error_among("manifest or state", path, FileKind { certainly_matches, ..input::ANY_FILE })
+}
+
 /// Returns the error for a manifest that does not exist, without a hint. It names a manifest with a similar
 /// name.
 pub fn bare_missing_manifest_error(path: &Path) -> Error {

@@ -63,6 +63,8 @@ const POOLS: [(&str, &[&str]); 2] = [
     ),
     ("disk_pools", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
 ];
+/// Keys of the stemcell of a resource pool.
+const POOL_STEMCELL: &[&str] = &["name", "sha1", "url", "version"];
 /// Keys of a network.
 const NETWORK: &[&str] =
     &["cloud_properties", "cloud_properties_by_cpi", "default", "dns", "name", "subnets", "type"];
@@ -136,6 +138,9 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
     for (section, known_keys) in POOLS {
         for (path, entry) in entries(manifest, section) {
             check_spelling(entry, &path, known_keys, &mut warnings);
+            if let Some(stemcell) = entry.get("stemcell") {
+                check_spelling(stemcell, &format!("{path}.stemcell"), POOL_STEMCELL, &mut warnings);
+            }
         }
     }
     for (path, network) in entries(manifest, "networks") {
@@ -231,9 +236,12 @@ fn add_warnings(
     warnings: &mut Vec<String>,
 ) {
     let Some(map) = node.as_map() else { return };
-    for (key, _) in map.iter() {
+    for (key, value) in map.iter() {
         let Some(name) = key.as_str().filter(|name| !known_keys.contains(name)) else { continue };
-        let hint = did_you_mean(name, known_keys.iter().copied());
+        let hint = match value.as_str().filter(|_| name == "sha256" && known_keys.contains(&"sha1")) {
+            Some(digest) => format!("; write `sha1: sha256:{digest}`"),
+            None => did_you_mean(name, known_keys.iter().copied()),
+        };
         if needs_similar && hint.is_empty() {
             continue;
         }

@@ -5,8 +5,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 
 /// The hint for a VM whose address another program needs.
-pub const OTHER_ADDRESS_HINT: &str = "replace the address everywhere in the manifest; create-env then says \
-                                      how to renew the agent's certificate";
+pub const OTHER_ADDRESS_HINT: &str = "replace the address everywhere in the manifest";
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";

@@ -61,7 +61,7 @@ pub fn tls_problem(error: &rustls::Error) -> String {
                 "its certificate is for another host".to_owned()
             }
             other if is_of_authority(other) => {
-                "its certificate is that of a certificate authority".to_owned()
+                "its certificate is a CA certificate, not that of a server".to_owned()
             }
             CertificateError::BadEncoding => {
                 "its certificate is damaged, or is not an X.509 certificate".to_owned()

@@ -328,19 +328,15 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
     let cases: &[(&str, &str, &str)] = &[
         ("replace", "/nam", "'/nam' does not exist; did you mean '/name'?"),
         ("replace", "/map/ones", "'/map/ones' does not exist; did you mean '/map/one'?"),
-        ("replace", "/map/zzz/x", "'/map/zzz' does not exist; there are 'one', 'two'"),
-        ("replace", "/empty/x", "'/empty/x' does not exist; nothing is there"),
+        ("replace", "/map/zzz/x", "'/map/zzz' does not exist"),
+        ("replace", "/empty/x", "'/empty/x' does not exist"),
         (
             "replace",
             "/releases/name=bosch/version",
             "'/releases/name=bosch' does not exist; did you mean '/releases/name=bosh'?",
         ),
-        ("replace", "/releases/nam=bosh", "'/releases/nam=bosh' does not exist; no item has a 'nam'"),
-        (
-            "remove",
-            "/releases/version=1",
-            "'/releases/version=1' does not exist; no item has a string as its 'version'",
-        ),
+        ("replace", "/releases/nam=bosh", "'/releases/nam=bosh' does not exist"),
+        ("remove", "/releases/version=1", "'/releases/version=1' does not exist"),
         (
             "remove",
             "/releases/name=bpm",
@@ -373,6 +369,19 @@ fn errors_name_the_operation_and_suggest_the_nearest_key() {
             hints.iter().find(|hint| hint.starts_with("did you mean")).map(String::as_str),
             suggestion
         );
+    }
+}
+
+#[test]
+fn errors_note_what_exists() {
+    for (path, note) in [
+        ("/map/zzz/x", "there are 'one', 'two'"),
+        ("/empty/x", "nothing is there"),
+        ("/releases/nam=bosh", "no item has a 'nam'"),
+        ("/releases/version=1", "no item has a string as its 'version'"),
+    ] {
+        let error = apply(&op("remove", path, None)).unwrap_err();
+        assert_eq!(error.notes(), [note], "{path}");
     }
 }
 

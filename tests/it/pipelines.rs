@@ -82,7 +82,7 @@ impl Ci {
         self.hello.wait_until_held();
         interrupt(Pid::from_child(&child)).unwrap();
         let signal_line = std::iter::from_fn(|| receive("the signal is heard", &output))
-            .find(|line| line.contains("call in flight"));
+            .find(|line| line.contains("received: waiting for the CPI's "));
         self.hello.release_call();
         let code = child.end().code();
         assert!(signal_line.is_some(), "the signal was not heard");

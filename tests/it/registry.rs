@@ -401,7 +401,7 @@ fn signal_at_the_prompt_for_a_passphrase_ends_the_run() {
     let (code, text) = (pty.end(), pty.text());
     assert!([130, -1].contains(&code), "{code}: {text}");
     assert!(text.contains("error: interrupted: nothing was done"), "{text}");
-    assert!(!text.contains("call in flight") && !hello.world.exists("cloud"), "{text}");
+    assert!(!text.contains("received: waiting") && !hello.world.exists("cloud"), "{text}");
 }
 
 #[test]

@@ -340,7 +340,7 @@ fn reports_fit_eighty_columns() {
     };
     let text = answer_question(&hello, "\x03", 130);
     assert!(text.contains("error: interrupted: nothing was done"), "{text}");
-    assert!(!text.contains("call in flight"), "{text}");
+    assert!(!text.contains("received: waiting"), "{text}");
     let text = answer_question(&hello, "\x04", 2);
     assert!(text.contains("Replace the VM of 'hello'? no"), "{text}");
     let mut pty = start_on_terminal(hello.command("create-env", &["--recreate"]), (80, 60));

@@ -738,3 +738,27 @@ fn read_only_commands_write_no_vars_store() {
     hello.world.write("creds.yml", store_text);
     hello.delete(&[]).success();
 }
+
+#[test]
+fn broken_certificate_of_a_ca_is_renewed_with_what_it_signed() {
+    let world = world_with_store();
+    let store = world.read("s.yml");
+    let (before, middle) = store.split_once("\nmiddle:").unwrap();
+    let (head, certificate) = middle.split_once("  certificate: |\n    -----BEGIN").unwrap();
+    world.write("s.yml", format!("{before}\nmiddle:{head}  certificate: |\n    -----{certificate}"));
+    let check = world.run(["vars", "check", "s.yml"]).exits_with(3);
+    for text in [
+        "middle: its certificate cannot be read: there is no certificate in PEM form",
+        "hint: put the vars store back from a copy, if there is one\n",
+        "`monopile vars rotate s.yml middle -m MANIFEST`\n",
+    ] {
+        assert!(check.stderr.contains(text), "{text}: {}", check.stderr);
+    }
+    let rotate = ["vars", "rotate", "s.yml", "middle"];
+    let run = world.run(rotate).exits_with(3);
+    let hint = "name the manifest that declares 'middle': `monopile vars rotate s.yml middle -m MANIFEST`";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+    let run = world.run(rotate.iter().chain(&["-m", "m.yml", "-v", "ip=10.0.0.6"])).success();
+    assert!(run.stdout.contains("New values in 's.yml': middle, leaf\n"), "{}", run.stdout);
+    world.run(["vars", "check", "s.yml"]).success();
+}

@@ -99,8 +99,9 @@ fn compare(
     let mut candidates =
         vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
     if let Some(bosh) = bosh {
-        candidates
-            .push(Candidate::new(name_with_bosh(name), || Sample::of(&process::run(&mut command(bosh, inputs)))));
+        candidates.push(Candidate::new(name_with_bosh(name), || {
+            Sample::of(&process::run(&mut command(bosh, inputs)))
+        }));
     }
     // Slow work gets fewer rounds.
     let is_slow = scale == 16 || name == MANIFESTS && bosh.is_some();

@@ -281,9 +281,7 @@ impl ArchiveError {
     fn hint(&self) -> Option<&str> {
         match self {
             ArchiveError::Truncated | ArchiveError::Empty => Some("download or copy the file again"),
-            ArchiveError::NotAnArchive(_) => {
-                Some("check the path or URL: it must be that of a tar archive (.tgz)")
-            }
+            ArchiveError::NotAnArchive(_) => Some("name a tar archive (.tgz)"),
             ArchiveError::Damaged(_) | ArchiveError::TrailingData => {
                 Some("download or copy the file again; if that does not help, pack the archive again")
             }

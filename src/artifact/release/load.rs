@@ -78,7 +78,7 @@ fn no_release_error(source: &Source, is_stemcell: bool) -> Error {
     let source_name = source.describe("release");
     if is_stemcell {
         let path = shell_word(&source.path.to_string_lossy()).into_owned();
-        return Error::invalid(format!("{source_name} is a stemcell"))
+        return Error::invalid(format!("{source_name} has no {MANIFEST_FILE}: it is a stemcell"))
             .with_hint(RELEASE_HINT)
             .with_hint(format!("to inspect it: `monopile inspect-local-stemcell {path}`"));
     }

@@ -154,11 +154,9 @@ fn read_release_name(directory: &Path, source_name: &str) -> Result<String> {
     let text = match input::read(&path, MAX_DOCUMENT_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let problem = match directory.join("stemcell.MF").is_file() {
-                true => "a stemcell",
-                false => "a directory without config/final.yml",
-            };
-            return Err(Error::invalid(format!("{source_name} is {problem}"))
+            let is_stemcell = directory.join("stemcell.MF").is_file();
+            let explanation = if is_stemcell { ": it is a stemcell" } else { "" };
+            return Err(Error::invalid(format!("{source_name} has no config/final.yml{explanation}"))
                 .with_hint("name a release tarball, or a release directory with config/final.yml"));
         }
         Err(error) => return Err(Error::io(format!("reading '{}'", path.display()), error)),

@@ -234,7 +234,7 @@ fn errors_name_the_job_package_or_file() {
     let r = Dir::release;
     let cases: Vec<(Dir, &[&str])> = vec![
         (r().without_file("config/final.yml"), &["without config/final.yml"]),
-        (r().without_file("config/final.yml").file("stemcell.MF", "name: s\n"), &["is a stemcell"]),
+        (r().without_file("config/final.yml").file("stemcell.MF", "name: s\n"), &["it is a stemcell"]),
         (r().file("config/final.yml", "blobstore: {}\n"), &["final.yml", "no name"]),
         (r().file("config/final.yml", "name: a\nfinal_name: b\n"), &["both"]),
         (r().file("jobs/j/spec", "name: k\n"), &["another name", "'k'"]),
@@ -329,7 +329,7 @@ fn image_may_be_a_file_and_must_exist() {
         (stemcell_form().file("stemcell.MF", &format!("{text}{}\n", sha1(b"x"))), "image/ is a directory"),
         (Dir::empty().file("stemcell.MF", "name: s\nversion: 1\n"), "has no image"),
         (Dir::empty().file("image", "raw"), "has no stemcell.MF"),
-        (Dir::empty().file("config/final.yml", "name: r\n"), "is a release"),
+        (Dir::empty().file("config/final.yml", "name: r\n"), "it is a release"),
         (stemcell_form().file("stemcell.MF", "name: s\nversion: 1\napi_version: two\n"), "api_version"),
     ] {
         let error = open(&form).unwrap_err();

@@ -259,8 +259,8 @@ pub(super) fn read_manifest(path: &Path, source_name: &str) -> Result<StemcellMa
 }
 
 fn no_manifest_error(source_name: &str, is_release: bool) -> Error {
-    let problem = if is_release { "is a release".to_owned() } else { format!("has no {MANIFEST_FILE}") };
-    Error::invalid(format!("{source_name} {problem}")).with_hint(STEMCELL_HINT)
+    let explanation = if is_release { ": it is a release" } else { "" };
+    Error::invalid(format!("{source_name} has no {MANIFEST_FILE}{explanation}")).with_hint(STEMCELL_HINT)
 }
 
 pub(super) fn no_image_error(source_name: &str) -> Error {

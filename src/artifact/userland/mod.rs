@@ -193,7 +193,7 @@ fn scan(path: &Path, source_name: &str) -> Result<FileContent> {
     let read_error = |error| Error::io(format!("reading {source_name}"), error);
     let head = read_head(path).map_err(read_error)?;
     if head.is_empty() {
-        return Err(not_a_root_error(source_name, "it is empty, as that of a light stemcell"));
+        return Err(not_a_root_error(source_name, "it is empty; it is probably that of a light stemcell"));
     }
     if disk_image::is_disk(&head) {
         return Ok(FileContent::Root);

@@ -142,7 +142,7 @@ pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) ->
         [] if path.is_relative() => {
             error.with_hint(format!("correct the path: the file is looked for in '{directory_name}'"))
         }
-        [] => error,
+        [] => error.with_hint(format!("list the files there: `ls {}`", shell_word(&directory_name))),
         names => {
             let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
             error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(&names)))
@@ -239,6 +239,11 @@ fn find_similar_name(path: &Path, file_kind: FileKind) -> Option<String> {
     let is_right_name = |name: &&str| (file_kind.can_match)(&path.with_file_name(name));
     let similar_names = names.iter().map(String::as_str).filter(|name| nearest(file_name, [*name]).is_some());
     let name = nearest(file_name, similar_names.filter(is_right_name))?;
+    // A file that surely is of this kind is more likely than one with a similar name.
+    let is_sure = |name: &str| (file_kind.certainly_matches)(&path.with_file_name(name));
+    if !is_sure(name) && !list_names_of_kind(path, file_kind.certainly_matches).is_empty() {
+        return None;
+    }
     Some(path.with_file_name(name).to_string_lossy().into_owned())
 }
 
@@ -333,6 +338,11 @@ mod tests {
         }
         let other_kind = FileKind { can_match: |_| false, ..ANY_FILE };
         assert_eq!(find_similar_name(&path("manifst.yml"), other_kind), None);
+        fs::write(path("ops.yml"), "").unwrap();
+        assert_eq!(similar_name(&path("nops.yml")), Some(path("ops.yml")));
+        let is_manifest: fn(&Path) -> bool = |path| path.ends_with("manifest.yml");
+        let manifest_kind = FileKind { certainly_matches: is_manifest, ..ANY_FILE };
+        assert_eq!(find_similar_name(&path("nops.yml"), manifest_kind), None);
     }
 
     #[test]

@@ -46,13 +46,23 @@ pub(crate) struct CpiFailure {
     /// True if the call certainly made nothing. The answer then has `made_nothing`, and the caller records no
     /// suspect.
     pub made_nothing: bool,
+    /// The steps for the operator, each in a sentence. Only monopile reads them; other callers show the
+    /// message.
+    pub hints: Vec<String>,
 }
 
 impl CpiFailure {
     /// Creates an error of this type.
     pub(crate) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         let message = without_error_numbers(message.into());
-        CpiFailure { kind, message, ok_to_retry: false, made_nothing: false }
+        CpiFailure { kind, message, ok_to_retry: false, made_nothing: false, hints: Vec::new() }
+    }
+
+    /// Adds steps for the operator.
+    #[must_use]
+    pub(crate) fn with_hints(mut self, hints: Vec<String>) -> Self {
+        self.hints.extend(hints);
+        self
     }
 
     /// States that the call made nothing. Only for failures of checks that come before the first effect.

@@ -36,7 +36,10 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
         match TcpListener::bind(address) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                return Err(creation_error(format!("the agent's port is in use: {}", occupant(address))));
+                let (occupant, hints) = describe_occupant(address);
+                return Err(
+                    creation_error(format!("the agent's port is in use: {occupant}")).with_hints(hints)
+                );
             }
             Err(error) if Some(address) == addresses.last() => {
                 return Err(creation_error(format!("the agent cannot listen on {address}: {error}")));
@@ -47,20 +50,19 @@ pub(crate) fn check_can_listen(addresses: &[SocketAddr]) -> CpiResult<()> {
     Ok(())
 }
 
-/// Describes the process that listens on an address of this machine, and what helps.
-pub(crate) fn occupant(address: &SocketAddr) -> String {
+/// Describes the process that listens on an address of this machine, and returns the steps for the operator.
+pub(crate) fn describe_occupant(address: &SocketAddr) -> (String, Vec<String>) {
     let listener = listener::find(&address.ip().to_string(), address.port());
-    let step = match &listener {
+    let first_step = match &listener {
         Some(Listener::Process { name, .. }) if name == "bosh-agent" => {
-            "If it is the agent of an environment that is not needed, delete that environment \
-             (`monopile delete-env`). Otherwise"
+            "if that agent's environment is not needed, delete it: `monopile delete-env OTHER-MANIFEST`"
                 .to_owned()
         }
-        Some(Listener::Process { pid, .. }) => format!("If it is not needed: `kill {pid}`. Otherwise"),
-        Some(Listener::ProcessOfUser(_)) | None => "Stop it, or".to_owned(),
+        Some(Listener::Process { pid, .. }) => format!("if process {pid} is not needed: `kill {pid}`"),
+        Some(Listener::ProcessOfUser(_)) | None => "if that process is not needed, stop it".to_owned(),
     };
     let owner = listener.map_or_else(|| "a process on this machine".to_owned(), |owner| owner.to_string());
-    format!("{owner} listens on {address}. {step} {OTHER_ADDRESS_HINT}")
+    (format!("{owner} listens on {address}"), vec![first_step, format!("otherwise, {OTHER_ADDRESS_HINT}")])
 }
 
 fn creation_error(message: String) -> CpiFailure {
@@ -96,6 +98,6 @@ mod tests {
         let error = check_can_listen(&[listener.local_addr().unwrap()]).unwrap_err();
         assert_eq!((error.kind, error.ok_to_retry), (FailureKind::VmCreationFailed, false));
         let step = format!("`kill {}`", std::process::id());
-        assert!(error.message.contains(&step), "{}", error.message);
+        assert!(error.hints[0].contains(&step), "{:?}", error.hints);
     }
 }

@@ -96,6 +96,9 @@ pub(crate) fn exchange(
             if failure.made_nothing {
                 error["made_nothing"] = json!(true);
             }
+            if !failure.hints.is_empty() {
+                error["hints"] = json!(failure.hints);
+            }
             json!({"result": null, "error": error, "log": log.text})
         }
     };

@@ -17,8 +17,8 @@ impl From<IronicError> for CpiFailure {
     fn from(error: IronicError) -> CpiFailure {
         let ok_to_retry = error.is_transient();
         let error = base::Error::from(error);
-        let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
-        CpiFailure { ok_to_retry, ..CpiFailure::cloud(format!("{}{hints}", error.chain().join(": "))) }
+        let hints = error.hints().to_vec();
+        CpiFailure { ok_to_retry, hints, ..CpiFailure::cloud(error.chain().join(": ")) }
     }
 }
 

@@ -186,6 +186,8 @@ impl<'c> Call<'c> {
         failure: &str,
         action: &dyn Fn(&str) -> Result<String>,
     ) -> Result<CommandResult> {
+        // A problem with the connection is not one of an object.
+        self.ironic()?;
         let mut failures = Vec::new();
         for id in ids {
             match action(id) {

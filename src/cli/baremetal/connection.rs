@@ -133,7 +133,7 @@ impl Connection {
                 let read_result = input::read_text(&path, input::MAX_FILE_BYTES);
                 Some(
                     read_result
-                        .map_err(|error| input::read_error("the file of --os-cacert", &path, error))?,
+                        .map_err(|error| input::read_error("CA certificate (--os-cacert)", &path, error))?,
                 )
             }
         };
@@ -165,6 +165,7 @@ impl Connection {
                     None => format!("set `{setting}` with --os-{option}, or in the variable OS_{variable}"),
                 })
             })?;
-        Ok(Client::connect(access)?)
+        let reporter = session.reporter.clone();
+        Ok(Client::connect(access)?.with_warnings(move |warning| reporter.warn(warning)))
     }
 }

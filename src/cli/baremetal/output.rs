@@ -193,7 +193,7 @@ impl Output {
             requested_columns.iter().find(|column| !known_columns.iter().any(|name| is_column(name, column)))
         {
             let columns_hint = || Some(format!("the columns are: {}", known_columns.join(", ")));
-            return Err(Error::usage(format!("unknown column '{unknown}'")).with_nearest(
+            return Err(Error::usage(format!("there is no column '{unknown}'")).with_nearest(
                 unknown,
                 known_columns.iter().copied(),
                 columns_hint,

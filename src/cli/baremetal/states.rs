@@ -20,8 +20,12 @@ pub(super) fn provision(call: &Call) -> Result<CommandResult> {
     let Some((target, end)) = call.transition() else { return Ok(CommandResult::Output(Vec::new())) };
     let mut body = json!({"target": target});
     if let Some(steps) = call.text("clean-steps") {
-        body["clean_steps"] = serde_json::from_str(&steps)
-            .map_err(|error| Error::usage("--clean-steps is not JSON").with_source(json_problem(&error)))?;
+        body["clean_steps"] = serde_json::from_str(&steps).map_err(|error| {
+            Error::usage("--clean-steps is not JSON").with_source(json_problem(&error)).with_hint(
+                "for example: `--clean-steps '[{\"interface\": \"deploy\", \"step\": \
+                     \"erase_devices\"}]'`",
+            )
+        })?;
     }
     let nodes = call.texts("id");
     if target == "deleted" {

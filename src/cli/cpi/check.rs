@@ -138,7 +138,7 @@ impl CheckArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let home = paths::home();
         let absolute = |path: &PathBuf| paths::absolute(&paths::expand(path, home.as_deref()));
-        let stemcell = self.stemcell.as_ref().map(absolute).transpose()?;
+        let stemcell = self.stemcell.as_ref().map(|path| paths::expand(path, home.as_deref()));
         let junit_file = self.junit.as_ref().map(absolute).transpose()?;
         let junit_file = junit_file.map(|path| JunitFile::open(&path)).transpose()?;
         let prepared_cpi = self.source.open(session, self.manifest.as_ref(), true, stemcell.as_deref())?;
@@ -163,7 +163,7 @@ impl CheckArgs {
             signal_check: &|| run.signal(),
             must_stop_waiting: &|| run.must_stop_waiting(),
         };
-        let in_flight = run.signals.begin_call();
+        let in_flight = run.signals.begin_call("the CPI");
         let report = conformance::check(&prepared_cpi.cpi, &settings, &context)?;
         drop(in_flight);
         match report.has_passed() {

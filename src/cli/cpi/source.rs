@@ -191,7 +191,7 @@ impl SourceArgs {
                     context = parse_json_object("--context", text)?;
                     manifest::register_property_secrets(&context, &session.redactor);
                 }
-                check_executable(&expand(path)?)?;
+                check_executable(&paths::expand(path, home.as_deref()))?;
                 name = path.display().to_string();
                 stable_name = format!("{} {}", expand(path)?.display(), self.path_args.join(" "));
                 source = AnswerSource::Program(Executable {
@@ -204,7 +204,7 @@ impl SourceArgs {
             (None, None, Some(replay)) => {
                 name = replay.display().to_string();
                 stable_name = name.clone();
-                source = AnswerSource::open_transcript(&expand(replay)?)?;
+                source = AnswerSource::open_transcript(&paths::expand(replay, home.as_deref()))?;
                 manifest_cpi = None;
             }
             (None, None, None) => {
@@ -269,7 +269,7 @@ impl PreparedCpi {
     ) -> Result<FinishedCall> {
         let stage = session.reporter.stage(name);
         let run = &self.prepared_run.run;
-        let _in_flight = run.signals.begin_call();
+        let _in_flight = run.signals.begin_call("the CPI");
         let control = ExchangeControl {
             on_log: &|line| stage.log_line(line),
             must_stop_waiting: &|| run.must_stop_waiting(),

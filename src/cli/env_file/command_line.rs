@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 
 use super::find::{self, OpenedEnvFile, SearchResult};
+use super::read::KEYS_HINT;
 use super::{EnvFile, read, trust};
 use crate::cli::hint_commands::{EnvironmentArgs, shown_words};
 use crate::cli::{Cli, help, paths};
@@ -577,8 +578,5 @@ fn file_error(file: &EnvFile, error: &clap::Error) -> Option<Error> {
             format!("{}: {}", option.place, problem.trim().replacen(&format!(" for '{arg}'"), "", 1))
         }
     };
-    Some(
-        Error::invalid(message)
-            .with_hint("see the keys of env files and their values: `monopile help env-file`"),
-    )
+    Some(Error::invalid(message).with_hint(KEYS_HINT))
 }

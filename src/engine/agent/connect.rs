@@ -105,7 +105,8 @@ pub(crate) fn wait_for_own_agent(
     timeout: Duration,
 ) -> Result<Agent> {
     let other_address = OtherAddress::find(&endpoint, state);
-    let agent = create_client(run, endpoint, state);
+    let connect = AGENT_TIMEOUTS.connect.min(timeout);
+    let agent = with_timeouts(run, endpoint, state, AgentTimeouts { connect, ..AGENT_TIMEOUTS });
     let wait_stage = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem)).map_err(|error| {
         if error.was_caused_by_this_run() {

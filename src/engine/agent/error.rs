@@ -194,13 +194,17 @@ impl AgentError {
         let error = match boot {
             Some(boot) if boot.problem().is_some() => return with_console(error, vm, boot),
             Some(boot) => with_console(error, vm, boot),
-            None if self.is_connection_refused() => error.with_hint(
-                "look at the VM's console in the IaaS, and check that host and port in \
-                 `cloud_provider.mbus` are those of its agent (`cloud_provider.properties.agent.mbus`)",
-            ),
-            None => error.with_hint(
-                "look at the VM's console in the IaaS, and check that host and port in \
-                 `cloud_provider.mbus` are those of its agent and that no firewall is in between",
+            None => error.with_hint("look at the VM's console in the IaaS").with_hint(
+                match self.is_connection_refused() {
+                    true => {
+                        "check that host and port in `cloud_provider.mbus` are those in \
+                         `cloud_provider.properties.agent.mbus`"
+                    }
+                    false => {
+                        "check that host and port in `cloud_provider.mbus` are those of its agent, and \
+                         that no firewall is in between"
+                    }
+                },
             ),
         };
         error.with_hint("if it only boots slowly: `monopile SAME-COMMAND --boot-timeout 30m`")

@@ -40,8 +40,9 @@ struct ErrorBody {
     message: Option<String>,
     ok_to_retry: Option<bool>,
     /// A field of the built-in CPIs. Any value is accepted here, because other CPIs may use the name for
-    /// another purpose.
+    /// another purpose. The same holds for `hints`.
     made_nothing: Option<Value>,
+    hints: Option<Value>,
 }
 
 /// Reads the JSON document that a CPI wrote: its result, or its error.
@@ -93,13 +94,14 @@ pub fn parse_answer(bytes: &[u8], method: Method, request_id: &RequestId) -> Res
                 request_id: request_id.clone(),
                 kind,
                 message: cpi_message
-                    .map(|cpi_message| shorten(cpi_message, MAX_MESSAGE_BYTES).into_owned())
+                    .map(|cpi_message| shorten(cpi_message, MAX_MESSAGE_BYTES).into())
                     .unwrap_or_default(),
                 error_type,
                 ok_to_retry: error.ok_to_retry.unwrap_or_default(),
                 is_builtin: false,
                 made_nothing: error.made_nothing == Some(Value::Bool(true)),
-                log_tail: String::new(),
+                hints: error.hints.and_then(|hints| serde_json::from_value(hints).ok()).unwrap_or_default(),
+                log_tail: Box::default(),
             })
         }
     }

@@ -225,7 +225,8 @@ impl Cpi {
 }
 
 /// Reads the output of a CPI from this run or an earlier one. Returns the result of the call, or the reason
-/// why there is none. Only a built-in CPI is believed when it states that the call made nothing.
+/// why there is none. Only a built-in CPI is believed when it states that the call made nothing, and gives
+/// hints.
 pub fn read_answer(
     bytes: &[u8],
     method: Method,
@@ -233,9 +234,12 @@ pub fn read_answer(
     terms: Terms,
 ) -> Result<Answer, CpiError> {
     let result = parse_answer(bytes, method, request_id).map_err(|mut error| {
-        if let CpiError::Answered { is_builtin, made_nothing, .. } = &mut error {
+        if let CpiError::Answered { is_builtin, made_nothing, hints, .. } = &mut error {
             *is_builtin = terms.is_builtin;
             *made_nothing &= terms.is_builtin;
+            if !terms.is_builtin {
+                *hints = Box::default();
+            }
         }
         error
     })?;
@@ -322,12 +326,18 @@ mod tests {
     }
 
     #[test]
-    fn made_nothing_is_trusted_from_built_in_cpis_only() {
-        let answer = br#"{"result": null, "error": {"type": "X", "message": "m", "made_nothing": true}}"#;
+    fn own_fields_are_trusted_from_built_in_cpis_only() {
+        let answer = br#"{"result": null, "error": {"type": "X", "message": "m", "made_nothing": true,
+            "hints": ["stop it"]}}"#;
         for is_builtin in [false, true] {
             let terms = Terms { is_builtin, ..Terms::new(2, None) };
             match read_answer(answer, Method::CreateVm, &RequestId::fresh(), terms) {
-                Err(CpiError::Answered { made_nothing, .. }) => assert_eq!(made_nothing, is_builtin),
+                Err(error @ CpiError::Answered { made_nothing, .. }) => {
+                    assert_eq!(made_nothing, is_builtin);
+                    let error = base::Error::from(error);
+                    let own_hints = ["stop it", "then run the same command again"];
+                    assert_eq!(error.hints() == own_hints, is_builtin, "{:?}", error.hints());
+                }
                 other => panic!("{other:?}"),
             }
         }

@@ -187,15 +187,17 @@ pub enum CpiError {
         /// The type as the CPI spelled it; empty if it gave none.
         error_type: Box<str>,
         /// The CPI's message, or the type in its place; empty if it gave neither.
-        message: String,
+        message: Box<str>,
         /// True if the CPI marks the call as retryable.
         ok_to_retry: bool,
         /// True if the CPI is a built-in one.
         is_builtin: bool,
         /// True if a built-in CPI states that the call made nothing.
         made_nothing: bool,
+        /// The steps of a built-in CPI for the operator.
+        hints: Box<[String]>,
         /// The last lines of its log.
-        log_tail: String,
+        log_tail: Box<str>,
     },
     /// There is no usable answer, so the effect of the call is unknown.
     #[error("the CPI gave no usable answer to `{method}`: {problem}")]
@@ -207,7 +209,7 @@ pub enum CpiError {
         /// The problem with the answer.
         problem: String,
         /// The last lines of its log.
-        log_tail: String,
+        log_tail: Box<str>,
         /// The words with which `cpi call` repeats the call, if it changes nothing.
         repetition: Option<String>,
     },
@@ -292,7 +294,7 @@ impl CpiError {
     /// Creates the error for an answer that cannot be used because of `problem`.
     pub fn no_answer(method: Method, request_id: &RequestId, problem: impl Into<String>) -> Self {
         let (request_id, problem) = (request_id.clone(), problem.into());
-        CpiError::NoAnswer { method, request_id, problem, log_tail: String::new(), repetition: None }
+        CpiError::NoAnswer { method, request_id, problem, log_tail: Box::default(), repetition: None }
     }
 
     /// Adds the end of the call's log, and the end of a process without a usable answer. Lines that only
@@ -303,7 +305,7 @@ impl CpiError {
                 if let Some(end) = process_end {
                     problem.push_str(&format!("; {end}"));
                 }
-                *log_tail = tail;
+                *log_tail = tail.into();
             }
             CpiError::Answered { message, log_tail, .. } => {
                 let message = message.trim();
@@ -312,7 +314,7 @@ impl CpiError {
                     prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with(": "))
                 };
                 let lines: Vec<&str> = tail.lines().filter(|line| !repeats(line)).collect();
-                *log_tail = lines.join("\n");
+                *log_tail = lines.join("\n").into();
             }
             _ => {}
         }
@@ -370,11 +372,15 @@ impl CpiError {
     /// Like the conversion of an error that the CPI answered with, but these steps come before its own.
     pub(crate) fn with_first_hints(&self, first_hints: impl IntoIterator<Item = String>) -> Error {
         let error = self.without_hints();
-        let CpiError::Answered { method, kind, message, ok_to_retry, is_builtin, .. } = self else {
+        let CpiError::Answered { method, kind, message, ok_to_retry, is_builtin, hints, .. } = self else {
             return error.with_hints(first_hints);
         };
         let error = error.with_notes(kind.missing_resource_note()).with_hints(first_hints);
-        let mut hints = kind.hints(*method, message, *is_builtin).into_iter();
+        let mut hints = match &**hints {
+            [] => kind.hints(*method, message, *is_builtin),
+            own_hints => [own_hints, &["then run the same command again".to_owned()]].concat(),
+        }
+        .into_iter();
         let Some(first) = hints.next() else { return error };
         match ok_to_retry {
             true => error
@@ -507,7 +513,8 @@ mod tests {
             ok_to_retry: false,
             is_builtin: false,
             made_nothing: false,
-            log_tail: String::new(),
+            hints: Box::default(),
+            log_tail: Box::default(),
         }
     }
 
@@ -582,7 +589,8 @@ mod tests {
                     ok_to_retry,
                     is_builtin: false,
                     made_nothing: false,
-                    log_tail: String::new(),
+                    hints: Box::default(),
+                    log_tail: Box::default(),
                 };
                 let error = Error::from(error);
                 let mut steps = error.hints().to_vec();

@@ -260,7 +260,8 @@ impl<'a> CpiConnection<'a> {
             let request = self.new_request(method, arguments.clone());
             let outcome = {
                 // A signal waits for the end of a change, such as a reboot.
-                let _in_flight = method.facts().changes_iaas.then(|| self.run.signals.begin_call());
+                let call_name = method.facts().changes_iaas.then(|| format!("the CPI's `{method}`"));
+                let _in_flight = call_name.map(|name| self.run.signals.begin_call(name));
                 let _call_timer = count_and_measure(self.run);
                 self.cpi.call_unrecorded(&request, &mut create_observer(self.run, stage, method))
             };

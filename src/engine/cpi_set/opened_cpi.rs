@@ -122,6 +122,11 @@ pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi>
 pub fn open_stemcell(run: &RunContext, path: &std::path::Path, stage: &Stage) -> Result<Stemcell> {
     let (title, directory) = (format!("stemcell '{}'", path.display()), run.paths.scratch.join("stemcell"));
     obtain::unpack(&title, &directory, stage, |stage| {
-        artifact::stemcell::open(&Source::local(path)?, None, &directory, stage)
+        artifact::stemcell::open(
+            &Source::from_command_line("the stemcell", path, path.to_owned())?,
+            None,
+            &directory,
+            stage,
+        )
     })
 }

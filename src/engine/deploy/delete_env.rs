@@ -131,7 +131,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
             .with_hint(state_lock::OTHER_STATE_HINT)
-            .with_hint("to accept that there is none: `monopile SAME-COMMAND --allow-missing`"));
+            .with_hint("to succeed without a state: `monopile SAME-COMMAND --allow-missing`"));
     }
     run.reporter.report_state(store.storage());
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;

@@ -187,12 +187,14 @@ fn other_host_error(
     if !store.is_some_and(Path::exists) {
         return error.with_hint(declare);
     }
+    let moves_vm = other_address.is_some();
     let error = match other_address {
         // If this run generated the certificate, it followed the declaration of the variable.
         None if state.vm_cid().is_some() || certificate.declares_host => error.with_hint(CHECK_STATE_HINT),
         _ => error,
     };
     error.with_hint(match certificate.declares_host {
+        true if moves_vm => format!("if '{host}' is the new address of this VM: {rotate}"),
         true => format!("if this address is right, the certificate is older than the manifest: {rotate}"),
         false => format!("{declare}, then: {rotate}"),
     })

@@ -209,12 +209,11 @@ fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state
         is_vm_expected |= matches!(intent.effect, Effect::CreateVm { .. });
         match open_calls::read_status(state, &intent, &call)? {
             OpenCallStatus::Unknown if !request.forget_open_calls => {
-                let command = "`monopile create-env MANIFEST --forget-open-calls`";
                 return Err(Error::failure(format!(
                     "create-env would stop: the outcome of the CPI's `{method}` (request {request_id}) \
                      is unknown"
                 ))
-                .with_hint(instruction_to_forget(&intent.effect, command)));
+                .with_hints(instruction_to_forget(&intent)));
             }
             OpenCallStatus::Running => run.reporter.note(format!(
                 "create-env first waits for the `{method}` that is still running (request {request_id}), \

@@ -67,7 +67,8 @@ impl ReachableEnvironment {
 
         let timeout = if was_booted { timeout.max(boot::BOOT_TIMEOUT) } else { timeout };
         let agent = wait_for_own_agent(run, endpoint, state, &vm, &(&manifest).into(), timeout)
-            .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))?;
+            .map_err(|error| boot::explain_if_off(error, off_error, run, inputs, &manifest, state))
+            .map_err(|error| record_commands::explain_deletion(error, run, &vm))?;
         let instance = state.vm().map_or_else(|| deployment.instance(), |vm| vm.instance.clone());
         let instance = format!("instance '{instance}'");
         Ok(ReachableEnvironment { deployment, agent, instance, store, was_booted })

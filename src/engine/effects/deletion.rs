@@ -317,7 +317,7 @@ mod tests {
     use crate::protocol::RequestId;
 
     fn answered_error(kind: CpiErrorKind, message: &str) -> CpiError {
-        let (request_id, message) = (RequestId::fresh(), message.to_owned());
+        let (request_id, message) = (RequestId::fresh(), message.into());
         CpiError::Answered {
             method: Method::DeleteVm,
             request_id,
@@ -327,7 +327,8 @@ mod tests {
             ok_to_retry: false,
             is_builtin: false,
             made_nothing: false,
-            log_tail: String::new(),
+            hints: Box::default(),
+            log_tail: Box::default(),
         }
     }
 

@@ -272,7 +272,7 @@ fn announce_and_make(
         }
         _ => error,
     })?;
-    let _in_flight = run.signals.begin_call();
+    let _in_flight = run.signals.begin_call(format!("the CPI's `{}`", effect.method()));
     // The director id must be on record before a CPI tags anything with it.
     lock_store(store).write_if_new()?;
     let mut retries = Retries::default();

@@ -137,9 +137,15 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
     });
     if is_repeated {
         let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::describe_in_iaas).collect();
+        let mut suspects = groups.iter().flat_map(SuspectGroup::suspects);
+        // No other environment has the agent ID of a VM.
+        let exception = match suspects.all(|suspect| suspect.agent_id.is_some()) {
+            true => "",
+            false => ", unless another environment uses them",
+        };
         return [
             format!(
-                "look in the IaaS for {}; delete those that exist, unless another environment uses them",
+                "look in the IaaS for {}; delete those that exist{exception}",
                 possible_resources.join(", and ")
             ),
             format!("then forget the calls: `{}`", forget_command("--failed-calls")),
@@ -148,6 +154,7 @@ fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [Stri
     let condition = match effect {
         // The new disk may have the only copy of the data.
         Effect::UpdateDisk { disk, .. } => format!("only if disk {disk} still exists"),
+        _ if suspect.agent_id.is_some() => "if it exists".to_owned(),
         _ => "if it exists, unless another environment uses it".to_owned(),
     };
     [

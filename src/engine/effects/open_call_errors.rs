@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::effect::Effect;
-use crate::state::OpenCall;
+use super::failed_call::forget_command;
+use crate::state::{Intent, OpenCall};
 use base::Error;
 use base::files::input;
 use base::text::shell_word;
@@ -49,16 +50,12 @@ pub(crate) fn unknown_outcome_error(
         .filter(|path| shows_more(path, &shown_text))
         .map(|path| shell_word(&path.display().to_string()).into_owned())
         .collect();
-    let cause_hint = match files.as_slice() {
-        [] => paths.iter().any(|path| has_content(path)).then(|| {
-            "correct the cause, or the next call fails too; to try the CPI: `monopile cpi info MANIFEST`"
-                .to_owned()
-        }),
-        files => {
-            Some(format!("see why: `cat {}`; correct the cause, or the next call fails too", files.join(" ")))
-        }
-    };
-    let error = error.with_hints(cause_hint);
+    let is_explained = paths.iter().any(|path| has_content(path));
+    let error = error
+        .with_notes(is_explained.then(|| {
+            format!("the next `{}` probably fails too, until the cause is corrected", effect.method())
+        }))
+        .with_hints((!files.is_empty()).then(|| format!("see why: `cat {}`", files.join(" "))));
     match vm {
         Some(vm) => {
             let cpi_option = effect.cpi().map(|cpi| format!(" --cpi {}", shell_word(cpi)));
@@ -72,16 +69,17 @@ pub(crate) fn unknown_outcome_error(
                 .with_rerun_hint("then run the same command again")
         }
         None => {
-            let mut steps = steps_to_forget(effect, "`monopile SAME-COMMAND --forget-open-calls`");
+            let command = "then forget the call and continue: `monopile SAME-COMMAND --forget-open-calls`";
+            let mut steps = steps_to_forget(effect, command);
             let last_step = steps.pop().unwrap_or_default();
             error.with_hints(steps).with_rerun_hint(last_step)
         }
     }
 }
 
-/// Returns the steps after a call with an unknown outcome: look for what it may have created, then run a
-/// command that forgets the call.
-fn steps_to_forget(effect: &Effect, command: &str) -> Vec<String> {
+/// Returns the steps after a call with an unknown outcome: look for what it may have created, then this last
+/// step, which forgets the call.
+fn steps_to_forget(effect: &Effect, last_step: &str) -> Vec<String> {
     let place = effect.describe_in_iaas();
     match effect {
         // The new disk may have the only copy of the data.
@@ -91,20 +89,16 @@ fn steps_to_forget(effect: &Effect, command: &str) -> Vec<String> {
                 "if disk {disk} is gone, the new disk has its data; record that: `monopile attach-disk \
                  MANIFEST CID --forget-open-calls`"
             ),
-            format!(
-                "if disk {disk} exists, delete the new disk if there is one; then forget the call: {command}"
-            ),
+            format!("if disk {disk} exists, delete the new disk if there is one; {last_step}"),
         ],
-        _ => vec![
-            format!("look in the IaaS for {place}, and delete it if it exists"),
-            format!("then forget the call: {command}"),
-        ],
+        _ => vec![format!("look in the IaaS for {place}, and delete it if it exists"), last_step.to_owned()],
     }
 }
 
-/// Describes the steps after a call with an unknown outcome in one text. `command` forgets the call.
-pub(crate) fn instruction_to_forget(effect: &Effect, command: &str) -> String {
-    steps_to_forget(effect, command).join("; ")
+/// Describes the steps after a call with an unknown outcome. The last one only forgets this call.
+pub(crate) fn instruction_to_forget(intent: &Intent<Effect>) -> Vec<String> {
+    let command = forget_command(&format!("--call {}", intent.request_id));
+    steps_to_forget(&intent.effect, &format!("then forget the call: `{command}`"))
 }
 
 /// Returns true if a file has a line that is not in this text.

@@ -83,7 +83,8 @@ fn find_vm_and_wait(
     let agent = wait_for_own_agent(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout)
         .map_err(|error| {
             let error = without_agent(error, builtin, ssh_command);
-            boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state)
+            let error = boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state);
+            record_commands::explain_deletion(error, run, &vm)
         })?;
     Ok(ReachedVm { endpoint, agent, builtin })
 }

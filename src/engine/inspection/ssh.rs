@@ -15,7 +15,6 @@ use crate::deploy::boot;
 use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::files::durable::write_atomically;
-use base::files::input;
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -247,9 +246,6 @@ impl VmSession {
         let state = read_state(run)?;
         let (endpoint, manifest) = load_agent_endpoint(run, &request.inputs, &state)?;
         let builtin = state.vm_handle().map(|vm| boot::builtin_cpi(&vm, &manifest)).transpose()?.flatten();
-        if !login.private_key.is_file() {
-            return Err(input::missing_error("private key", &login.private_key));
-        }
         let recorded_key = state.vm().and_then(|vm| vm.ssh_host_key.clone());
         let line = recorded_key.as_deref().map(|key| known_hosts_line(VM_HOST_NAME, key)).transpose()?;
         if line.is_none() {

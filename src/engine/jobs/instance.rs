@@ -138,7 +138,12 @@ impl<'a> Instance<'a> {
                 }
                 false => error.with_note("the jobs were not stopped").with_note("VM and disk are kept"),
             };
-            let error = match self.must_keep_vm {
+            // The next run decides by the state of the jobs then.
+            let are_running = || {
+                let agent_answer = self.agent.get_state();
+                agent_answer.is_ok_and(|answer| answer["job_state"].as_str() == Some("running"))
+            };
+            let error = match self.must_keep_vm || are_running() {
                 true => error
                     .with_rerun_hint(
                         "correct the cause, then run the same command again: it tries on the same VM",
@@ -149,8 +154,8 @@ impl<'a> Instance<'a> {
                     ),
                 false => error
                     .with_rerun_hint(
-                        "correct the cause, then run the same command again: unless the jobs are 'running', \
-                         it creates a new VM with the same persistent disk",
+                        "correct the cause, then run the same command again: it creates a new VM with the \
+                         same persistent disk",
                     )
                     .with_hint(
                         "to try again on the same VM: `monopile SAME-COMMAND --update-strategy in-place`",

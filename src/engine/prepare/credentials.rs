@@ -62,10 +62,16 @@ pub(super) fn check_source(
         let error =
             Error::invalid(format!("the deployed credentials are missing: {}", comma_list(&missing_names)))
                 .with_hints(hints_to_pass(first));
-        let was_stored = deployed_digests.is_none_or(|digests| digests.was_stored(first));
-        return Err(match vars_store.filter(|_| was_stored) {
+        let was_stored = |name: &str| deployed_digests.is_none_or(|digests| digests.was_stored(name));
+        return Err(match vars_store.filter(|_| was_stored(first)) {
             Some(path) if path.try_exists().unwrap_or(true) => {
-                error.with_source(format!("the vars store '{}' lacks {first}", path.display()))
+                let stored_names: Vec<_> =
+                    missing_names.iter().copied().filter(|name| was_stored(name)).collect();
+                let gap = match stored_names.len() {
+                    2.. if stored_names.len() == missing_names.len() => "has none of them".to_owned(),
+                    _ => format!("lacks {}", comma_list(&stored_names)),
+                };
+                error.with_source(format!("the vars store '{}' {gap}", path.display()))
             }
             Some(path) => error.with_source(format!("the vars store '{}' does not exist", path.display())),
             None => error,

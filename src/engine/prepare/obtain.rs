@@ -21,10 +21,12 @@ use base::files::directory::parent;
 use base::text::shell_word;
 use base::{Error, ErrorKind, Result};
 use manifest::UserlandRef;
-use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef};
+use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef, digest_hint};
 
 /// An artifact on this machine with its identity, and with its content if it is already unpacked.
 pub(crate) struct ObtainedArtifact {
+    /// Its place in the manifest, and its title.
+    title_with_place: String,
     pub(crate) source: Source,
     /// True unless it is a file or directory of the operator.
     pub(crate) is_downloaded: bool,
@@ -65,14 +67,19 @@ impl ObtainedArtifact {
     /// Returns the stemcell, verified and unpacked.
     pub(crate) fn open_stemcell(&self, run: &RunContext, stage: &Stage) -> Result<Stemcell> {
         let name = || format!("stemcell '{}'", self.identity.name);
-        let unpack = || unpack_stemcell(run, &self.source, self.expected_digest.as_ref(), &name(), stage);
+        let unpack = || {
+            unpack_stemcell(run, &self.source, self.expected_digest.as_ref(), &name(), stage)
+                .map_err(|error| unusable_error(&self.title_with_place, error))
+        };
         self.unpacked_stemcell.clone().map_or_else(unpack, Ok)
     }
 
     /// Returns the release, verified and unpacked.
     pub(crate) fn open_release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
-        let unpack =
-            || unpack_release(run, &self.source, self.expected_digest.as_ref(), &self.identity.name, stage);
+        let unpack = || {
+            unpack_release(run, &self.source, self.expected_digest.as_ref(), &self.identity.name, stage)
+                .map_err(|error| unusable_error(&self.title_with_place, error))
+        };
         self.unpacked_release.clone().map_or_else(unpack, Ok)
     }
 }
@@ -285,19 +292,24 @@ impl<'m> WantedArtifact<'m> {
 
     fn expected_digest(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
         let Some(text) = &self.artifact.sha1 else { return Ok(None) };
+        let (program, digest) = match text.split_once(':') {
+            Some(("sha256", _)) => ("sha256sum", "the part after sha256:"),
+            Some(("sha512", _)) => ("sha512sum", "the part after sha512:"),
+            _ => ("sha1sum", "it"),
+        };
         let digest = text.parse().map_err(|problem: ParseDigestError| {
             let error = Error::invalid(format!("the sha1 of '{url}' is not valid")).with_source(problem);
             match url {
                 ArtifactUrl::Local(path) if path.is_dir() => {
                     error.with_hint("remove it: a directory needs no `sha1`")
                 }
-                ArtifactUrl::Local(path) if path.is_file() => {
-                    error.with_hint(format!("compute it: `sha1sum {}`", shell_word(&path.to_string_lossy())))
-                }
-                ArtifactUrl::Http(_) => error.with_hint(format!(
-                    "compute it: `curl -fsSL {} | sha1sum`",
-                    shell_word(&url.to_string())
+                ArtifactUrl::Local(path) if path.is_file() => error.with_hint(format!(
+                    "compute {digest}: `{program} {}`",
+                    shell_word(&path.to_string_lossy())
                 )),
+                ArtifactUrl::Http(_) => {
+                    error.with_hint(digest_hint(digest, program, &shell_word(&url.to_string())))
+                }
                 _ => error,
             }
         })?;
@@ -348,6 +360,7 @@ impl<'m> WantedArtifact<'m> {
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
                 let is_downloaded = !matches!(url, ArtifactUrl::Local(_));
                 Ok(ObtainedArtifact {
+                    title_with_place: format!("{}{title}", self.artifact.origin.prefix()),
                     source,
                     is_downloaded,
                     expected_digest,
@@ -449,16 +462,31 @@ fn obtain(
     combine_failures(failures).map_or(Ok(obtained_artifacts), Err)
 }
 
+/// Adds the place and the title of an artifact to its error. An interruption is not its fault.
+fn unusable_error(title: &str, error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Interrupted(_) => error,
+        _ => {
+            let text = error.to_string();
+            // Some errors begin with the artifact themselves.
+            let names_artifact =
+                ["the stemcell '", "the release '"].iter().any(|name| text.starts_with(name));
+            let message = match title.rsplit_once(": ") {
+                Some((place, _)) if names_artifact => format!("{place}: {text}"),
+                _ => format!("{title} cannot be used: {text}"),
+            };
+            error.context(message)
+        }
+    }
+}
+
 /// Combines the failures of artifacts into one error.
 fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
     /// The maximum number of failures that the error describes.
     const MAX_SHOWN_FAILURES: usize = 10;
     let count = failures.len();
     if count < 2 {
-        return failures.pop().map(|(title, error)| {
-            let message = format!("{title} cannot be used: {error}");
-            error.context(message)
-        });
+        return failures.pop().map(|(title, error)| unusable_error(&title, error));
     }
     // Invalid input fails again, whatever becomes of the others.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);

@@ -155,18 +155,18 @@ impl UntrackedListener {
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
                 let disk_note = match disks.as_slice() {
-                    [] => "no disk mounted".to_owned(),
+                    [] => "it has no disk mounted".to_owned(),
                     disks => {
                         let names: Vec<&str> = disks.iter().map(DiskCid::as_str).collect();
-                        format!("disk {} mounted", names.join(", "))
+                        format!("it has mounted disk {}", names.join(", "))
                     }
                 };
-                let error = Error::failure(format!(
-                    "an untracked VM answers at {address} (agent ID {agent_id}, {disk_note}): it accepts the \
-                     manifest's credentials, and no VM is on record in '{state}'"
-                ))
-                .with_note("nothing was changed in the IaaS")
-                .with_note("another VM would get the same address");
+                let error = Error::failure(format!("an untracked VM answers at {address}"))
+                    .with_source(format!(
+                        "it accepts the manifest's credentials, but no VM is on record in '{state}'"
+                    ))
+                    .with_note(format!("its agent ID is {agent_id}, and {disk_note}"))
+                    .with_note("nothing was changed in the IaaS; another VM would get the same address");
                 let has_this_agent = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
                 let has_state = state
                     .resolve_links()
@@ -176,14 +176,18 @@ impl UntrackedListener {
                     // `state import` needs a state that does not exist.
                     None if has_state => error,
                     None => {
-                        let other_place =
-                            if state.is_shared() { "at another URL" } else { "in another file" };
+                        let place = if state.is_shared() { "URL" } else { "FILE" };
                         let import = import_command(run, inputs, vm.as_deref(), disks, stemcell);
+                        let cids = match vm {
+                            Some(_) => "the CID of its stemcell",
+                            None => "its CID and that of its stemcell",
+                        };
                         error
-                            .with_hint(format!("look for the lost state first, {other_place} (--state)"))
                             .with_hint(format!(
-                                "if it is lost, record the VM: `{import}`. STEMCELL-CID is that of its \
-                                 stemcell, as the IaaS shows it"
+                                "if the VM has another state: `monopile SAME-COMMAND --state {place}`"
+                            ))
+                            .with_hint(format!(
+                                "if its state is lost, find {cids} in the IaaS, and record the VM: `{import}`"
                             ))
                     }
                 };

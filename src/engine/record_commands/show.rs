@@ -3,13 +3,14 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::cpi::Method;
 use crate::effects::{Effect, instruction_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
 use crate::run_context::state_lock::no_state_error;
 use crate::state::{Holder, Journal, SnapshotRecord, State, Storage, Suspect, UndeletedResource, VmHandle};
-use base::{Error, Result};
+use base::{Error, ErrorKind, Result};
 
 /// The content of a state and its journal.
 #[derive(Debug, Serialize)]
@@ -134,11 +135,10 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
     };
     let open_calls = recorded_calls.into_iter().map(|(intent, call)| {
         let status = open_calls::read_status(&state, &intent, &call)?;
-        let command = "`monopile create-env MANIFEST --forget-open-calls`";
         Ok(ShownCall {
             status,
             processes: if status == OpenCallStatus::Running { call.find_processes() } else { Vec::new() },
-            instruction_to_forget: instruction_to_forget(&intent.effect, command),
+            instruction_to_forget: instruction_to_forget(&intent).join("; "),
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
@@ -174,11 +174,31 @@ pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Op
     if let Some(call) = find_call(OpenCallStatus::Unknown) {
         return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.instruction_to_forget));
     }
-    let call = find_call(OpenCallStatus::Running)?;
-    Some(format!(
+    find_call(OpenCallStatus::Running).map(|call| waiting_hint(call, command))
+}
+
+fn waiting_hint(call: &ShownCall, command: &str) -> String {
+    format!(
         "the CPI's `{}` of an earlier run is still running; to wait for it: `monopile {command} MANIFEST`",
         call.method
-    ))
+    )
+}
+
+/// Replaces the error of an agent that does not answer by one with the cause, if the CPI is still deleting
+/// its VM.
+pub(crate) fn explain_deletion(error: Error, run: &RunContext, vm: &VmHandle) -> Error {
+    if error.kind() != ErrorKind::AgentUnreachable {
+        return error;
+    }
+    let open_calls = show(&run.paths.state).map(|overview| overview.open_calls).unwrap_or_default();
+    let is_deletion =
+        |call: &&ShownCall| call.method == Method::DeleteVm.name() && call.status == OpenCallStatus::Running;
+    let Some(call) = open_calls.iter().find(is_deletion) else { return error };
+    let is_of_deletion = call.holder.as_ref().is_some_and(|holder| holder.command == "delete-env");
+    let command = if is_of_deletion { "delete-env" } else { "create-env" };
+    Error::new(ErrorKind::AgentUnreachable, format!("the agent of VM {vm} does not answer"))
+        .with_source("the VM is being deleted")
+        .with_hint(waiting_hint(call, command))
 }
 
 /// Collects what the state and the journal record. Disks that the manifest no longer has count as not in use.

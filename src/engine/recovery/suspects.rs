@@ -181,9 +181,7 @@ pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect
             ),
             None,
         ),
-        Err(problem) => {
-            (format!("the agent of that VM does not answer, but the VM may exist: {problem}"), None)
-        }
+        Err(problem) => (format!("no agent could be asked; the VM may exist nevertheless: {problem}"), None),
     };
     VmSearch { note: Some(note), vm }
 }

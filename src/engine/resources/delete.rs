@@ -131,7 +131,7 @@ fn find_vm(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&
     for name in cpi_names {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
         executor.cpis().connect_in_own_stage(handle.cpi())?;
-        let asking = run.reporter.stage(format!("Asking for VM {handle}"));
+        let asking = run.reporter.stage(format!("Asking the CPI for VM {handle}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
             Presence::Exists => {
@@ -233,7 +233,7 @@ fn refuse_denied(
     if executor.state().vm_handle().as_ref() != Some(vm) {
         return Ok(());
     }
-    let asking = run.reporter.stage(format!("Asking for VM {vm}"));
+    let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
     if executor.ask_presence(&asking, resource)? == Presence::Gone {
         let agent = create_client(run, resolve_endpoint(run, &cpi_inputs.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, asking.reporter())?;

@@ -28,8 +28,7 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
     let disk = match &request.disk {
         Some(cid) => {
             let disks = environment.store.state().disks.iter().map(DiskRecord::handle);
-            record_commands::find(disks, cid, request.cpi.as_deref())
-                .map_err(|error| error.with_hint("list the disks: `monopile disks MANIFEST`"))?
+            record_commands::find(disks, cid, request.cpi.as_deref())?
         }
         None => current(environment.store.state())?,
     };

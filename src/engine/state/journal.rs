@@ -314,7 +314,9 @@ impl OpenCall {
 
     /// Removes the intent and the files of the call. The outcome must be in the state.
     pub fn settle(&self) -> Result<()> {
-        let settle_error = |error| Error::io(format!("settling call {}", self.files.request_id()), error);
+        let settle_error = |error| {
+            Error::io(format!("removing the record of the finished call {}", self.files.request_id()), error)
+        };
         // Another run that has the lock may be about to make the call.
         self.storage.check_lock()?;
         self.storage.remove(&self.document_name(INTENT_KIND)).map_err(settle_error)?;

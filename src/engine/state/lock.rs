@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::storage::{Lease, other_state_option};
+use base::files::directory::parent;
 use base::files::durable::give_file_to_owner_of;
 use base::files::{UnlockOnDrop, is_same_file};
 use base::{Error, ErrorKind, Result};
@@ -144,9 +145,15 @@ impl FileLock {
         let path = path.to_owned();
         let option = other_state_option(state);
         let lock_error = |error: std::io::Error| {
-            Error::failure(format!("the state '{}' cannot be locked", state.display()))
-                .with_source(error)
-                .with_path_hint(&path, option)
+            let lock_error = Error::failure(format!("the state '{}' cannot be locked", state.display()));
+            let directory = parent(&path);
+            // Linux says that a new file in /proc does not exist.
+            if error.kind() == std::io::ErrorKind::NotFound && directory.is_dir() {
+                return lock_error
+                    .with_source(format!("no file can be created in '{}'", directory.display()))
+                    .with_hint(format!("choose another path with {option}"));
+            }
+            lock_error.with_source(error).with_path_hint(&path, option)
         };
         loop {
             let mut options = File::options();

@@ -678,9 +678,12 @@ impl State {
             let value = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
             match parse_problem(&value) {
                 Some((word, problem)) => error_at_line(word, problem),
-                None if value.is_object() && STATE_KEYS.iter().all(|key| value.get(key).is_none()) => {
-                    let problem = "it has no `director_id`, which every state has: it is another JSON file";
-                    damage_error(Error::invalid(problem))
+                None if value.is_object() && value.get("director_id").is_none() => {
+                    let is_other_file = STATE_KEYS.iter().all(|key| value.get(key).is_none());
+                    let conclusion = if is_other_file { ": it is another JSON file" } else { "" };
+                    damage_error(Error::invalid(format!(
+                        "it has no `director_id`, which every state has{conclusion}"
+                    )))
                 }
                 None => damage_error(Error::invalid(describe_damage(&error, bytes))),
             }

@@ -25,6 +25,7 @@ use crate::variables::VariableOrigin;
 pub use az::Az;
 use base::secret::Secret;
 pub use network::{Network, NetworkKind};
+pub use parse::digest_hint;
 pub(crate) use parse::{CPI_KEYS, unknown_cpi_key};
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;

@@ -166,13 +166,24 @@ pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Optio
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
         // The URL may have credentials, which cannot be told apart if it is not valid.
         let shown_url = if url.contains('@') { "URL".into() } else { shell_word(&url) };
-        problems
-            .add_hint(format!("compute the `sha1`: `curl -fLo download {shown_url} && sha1sum download`"));
+        problems.add_hint(match field.get("sha256") {
+            Some(sha256) => {
+                let digest = sha256.node.as_str().unwrap_or("DIGEST");
+                format!("the digest is under the wrong key: write `sha1: sha256:{digest}`")
+            }
+            None => digest_hint("the `sha1`", "sha1sum", &shown_url),
+        });
     }
     let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
     let origin =
         ArtifactOrigin::Manifest { url: place_of("url").unwrap_or_default(), sha1: place_of("sha1") };
     Some(ArtifactRef { url, sha1, origin })
+}
+
+/// Returns the hint how to compute a digest of the file at this URL. `digest` names it in a sentence, and
+/// `program` computes it.
+pub fn digest_hint(digest: &str, program: &str, shown_url: &str) -> String {
+    format!("compute {digest}: `curl -fLo download {shown_url} && {program} download`")
 }
 
 fn read_releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
@@ -354,6 +365,7 @@ fn read_cloud_provider(
 ) -> Option<CloudProvider> {
     let Some(field) = root.get("cloud_provider") else {
         root.add_problem(problems, "needs a `cloud_provider`");
+        problems.add_hint("see its keys: `monopile help manifest`".to_owned());
         return None;
     };
     if !field.check_mapping(problems) {
@@ -375,7 +387,14 @@ fn read_cloud_provider(
         None => place_of(&["cpi", "templates", "template"]),
     };
     let mbus = field.required_text("mbus", problems).map(|mbus| Secret::new(mbus, redactor));
-    let cert = field.get("cert").filter(|cert| cert.check_mapping(problems));
+    let cert = field.get("cert").filter(|cert| {
+        let is_mapping = cert.check_mapping(problems);
+        if !is_mapping {
+            problems
+                .add_hint("name a variable of type `certificate`: `cert: ((mbus_bootstrap_ssl))`".to_owned());
+        }
+        is_mapping
+    });
     let cert = cert.map_or_else(CertificateBundle::default, |cert| CertificateBundle {
         ca: cert.optional_text("ca", problems),
         certificate: cert.optional_text("certificate", problems),
@@ -452,9 +471,10 @@ pub(crate) fn unknown_cpi_key(cpi: &Node) -> Option<(&str, String)> {
     let map = cpi.as_map().filter(|_| cpi.get("builtin").is_none() && cpi.get("path").is_none())?;
     let key = map.iter().filter_map(|(key, _)| key.as_str()).find(|key| !CPI_KEYS.contains(key))?;
     // An entry of a CPI config has `exec_path`.
-    let hint = match key.starts_with("exec") {
-        true => format!("; {}", did_you_mean_question("path")),
-        false => did_you_mean(key, CPI_KEYS),
+    let hint = match key {
+        "template" | "templates" => ", which belongs directly below `cloud_provider`".to_owned(),
+        _ if key.starts_with("exec") => format!("; {}", did_you_mean_question("path")),
+        _ => did_you_mean(key, CPI_KEYS),
     };
     Some((key, hint))
 }

@@ -12,7 +12,7 @@ const MAX_NAME_BYTES: usize = 60;
 pub(super) enum Alternatives {
     /// The nearest name.
     Nearest(String),
-    /// A description of all names, for the message.
+    /// A description of all names, for a note.
     Listed(String),
 }
 

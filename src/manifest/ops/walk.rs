@@ -19,6 +19,8 @@ pub struct PathError {
     pub depth: usize,
     /// The problem.
     pub message: String,
+    /// A description of what exists.
+    pub note: Option<String>,
     /// The question whether an existing path was meant.
     pub suggestion: Option<String>,
     /// Advice for the operator.
@@ -42,7 +44,10 @@ pub enum PathErrorKind {
 
 impl From<PathError> for base::Error {
     fn from(error: PathError) -> Self {
-        base::Error::invalid(error.message).with_hints(error.suggestion).with_hints(error.hint)
+        base::Error::invalid(error.message)
+            .with_notes(error.note)
+            .with_hints(error.suggestion)
+            .with_hints(error.hint)
     }
 }
 
@@ -93,17 +98,17 @@ impl<'a> PathStep<'a> {
     }
 
     pub(super) fn error(self, kind: PathErrorKind, message: String) -> PathError {
-        PathError { kind, depth: self.token_index + 1, message, suggestion: None, hint: None }
+        PathError { kind, depth: self.token_index + 1, message, note: None, suggestion: None, hint: None }
     }
 
     /// Returns the error for a path that does not exist up to this token.
     fn missing_error(self, kind: PathErrorKind, alternatives: Alternatives) -> PathError {
         let path = self.path_so_far();
+        let error = self.error(kind, format!("'{path}' does not exist"));
         match alternatives {
-            Alternatives::Listed(text) => self.error(kind, format!("'{path}' does not exist; {text}")),
+            Alternatives::Listed(text) => PathError { note: Some(text), ..error },
             Alternatives::Nearest(name) => {
                 let suggestion = format!("{}/{name}", self.path.prefix(self.token_index));
-                let error = self.error(kind, format!("'{path}' does not exist"));
                 PathError { suggestion: Some(did_you_mean_question(&suggestion)), ..error }
             }
         }

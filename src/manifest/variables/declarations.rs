@@ -20,4 +20,14 @@ impl Declarations {
         let definitions = self.manifests.iter().find(|definitions| has_type(definitions))?;
         Some((definitions, definitions.get(name)?))
     }
+
+    /// Returns the variables that are declared as certificates of this CA.
+    pub fn names_signed_by<'a>(&'a self, authority: &'a str) -> impl Iterator<Item = &'a str> {
+        let definitions = self.manifests.iter().flat_map(Definitions::iter);
+        let signed_definitions = definitions.filter(move |definition| {
+            let options = definition.options.as_ref();
+            options.and_then(|options| options.get("ca")?.as_str()) == Some(authority)
+        });
+        signed_definitions.map(|definition| definition.name.as_str())
+    }
 }

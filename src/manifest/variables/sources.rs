@@ -206,11 +206,15 @@ fn parse_var(pair: &str, option: &str) -> Result<(String, Node)> {
         .with_hint(format!("give the value: --var {name}=VALUE")));
     }
     let source = PathBuf::from(format!("--var {name}"));
-    let value = yaml::load(text, &source).map_err(|error| match text.chars().next() {
-        // Only these characters are shown, because the text may be a secret.
-        Some(first) if "[]{}&*!|>%@`,'\"".contains(first) => Error::from(error)
-            .with_hint(format!("VALUE is YAML: quote text that begins with '{first}': --var '{name}=\"…\"'")),
-        _ => Error::from(error).with_hint(format!("VALUE is YAML: quote text: --var '{name}=\"…\"'")),
+    let value = yaml::load(text, &source).map_err(|error| {
+        let yaml_error = Error::invalid(format!("--var {name}: {}", error.problem));
+        yaml_error.with_hint(match text.chars().next() {
+            // Only these characters are shown, because the text may be a secret.
+            Some(first) if "[]{}&*!|>%@`,'\"".contains(first) => {
+                format!("VALUE is YAML: quote text that begins with '{first}': --var '{name}=\"…\"'")
+            }
+            _ => format!("VALUE is YAML: quote text: --var '{name}=\"…\"'"),
+        })
     })?;
     let value = match value.data {
         // YAML would fold line breaks and drop what looks like a comment.
@@ -260,13 +264,13 @@ fn split_pair<'p>(pair: &'p str, option: &str, value: &str) -> Result<(&'p str, 
             Err(Error::usage(format!("{option} {name}= has no {value}"))
                 .with_hint(format!("for an empty text: {option} {name}=''")))
         }
-        Some(_) => Err(malformed_option_error(option, value, "there is no text before the '='")),
-        None => Err(malformed_option_error(option, value, "there is no '='")),
+        Some(_) => Err(malformed_option_error(option, value, "has no name before the '='")),
+        None => Err(malformed_option_error(option, value, "has no '='")),
     }
 }
 
 fn malformed_option_error(option: &str, value: &str, problem: &str) -> Error {
-    Error::usage(format!("{option} expects NAME={value}: {problem}")).with_hint(format!(
+    Error::usage(format!("{option} needs NAME={value}, and the text {problem}")).with_hint(format!(
         "write {} NAME={value}; the text is not shown here, because it may be a secret",
         option_name(option)
     ))

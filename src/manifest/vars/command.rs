@@ -19,7 +19,7 @@ use base::encryption::Encryption;
 use base::events::Reporter;
 use base::files::directory::parent;
 use base::files::input::{self, FileKind};
-use base::text::and_list;
+use base::text::{and_list, shell_word};
 use base::{Error, Result};
 use yaml::Node;
 
@@ -90,7 +90,7 @@ impl VarsRequest {
 
 /// Returns the path of a value that was named like a variable, or like a reference to a part of one.
 fn op_path_of(store: &VarsStore, name: &str) -> String {
-    match name.split_once('.') {
+    match name.split_once(['.', '/']) {
         Some((variable, _)) if store.get(name).is_none() && store.get(variable).is_some() => {
             format!("/{}", name.replace('.', "/"))
         }
@@ -180,7 +180,7 @@ pub fn run(
     match request {
         VarsRequest::Get { path: op_path } => {
             if !op_path.is_empty() && !op_path.starts_with('/') {
-                let variable = op_path.split_once('.').map_or(op_path.as_str(), |(variable, _)| variable);
+                let variable = op_path.split(['.', '/']).next().unwrap_or_default();
                 if store.get(op_path).is_none() {
                     rotate::stored_value(&store, variable)?;
                 }
@@ -229,7 +229,8 @@ fn check(
     now: OffsetDateTime,
     reporter: &Reporter,
 ) -> Result<String> {
-    let check_result = report::check(store, &load::load_declarations(manifests)?, min_validity, now)?;
+    let declarations = load::load_declarations(manifests)?;
+    let check_result = report::check(store, &declarations, min_validity, now)?;
     let rotations = rotate::open_rotations(store);
     check_result.notes.iter().chain(&rotations).for_each(|note| reporter.note(note));
     if check_result.findings.is_empty() {
@@ -253,10 +254,18 @@ fn check(
     let rows = report::list(store);
     let mut names: Vec<&str> = check_result.findings.iter().map(|finding| finding.name.as_str()).collect();
     names.dedup();
+    let is_broken = |name: &str| check_result.broken_certificates.iter().any(|other| other == name);
     // The rotation of a certificate authority also renews the certificates that it signed.
     let signed_names = |authority: &str| -> Vec<&str> {
-        let is_signed =
-            |row: &&VariableRow| row.name != authority && row.signed_by.as_deref() == Some(authority);
+        let declared_names: Vec<&str> = match is_broken(authority) {
+            true => declarations.names_signed_by(authority).collect(),
+            false => Vec::new(),
+        };
+        let is_signed = |row: &&VariableRow| {
+            row.name != authority
+                && (row.signed_by.as_deref() == Some(authority)
+                    || declared_names.contains(&row.name.as_str()))
+        };
         rows.iter().filter(is_signed).map(|row| row.name.as_str()).collect()
     };
     let renewed_names: Vec<&str> = names.iter().flat_map(|name| signed_names(name)).collect();
@@ -265,14 +274,25 @@ fn check(
     let rotate_hint = |name: &str| {
         let new_names = [vec![name], signed_names(name)].concat();
         let values = if new_names.len() == 1 { "a new value" } else { "new values" };
+        let manifest = declarations.get(name).and_then(|(definitions, _)| definitions.manifest());
+        let manifest = manifest.map(Path::to_string_lossy);
+        // A certificate that cannot be read does not show how it was generated.
+        let manifest = match &manifest {
+            Some(manifest) => Some(shell_word(manifest)),
+            None => is_broken(name).then(|| "MANIFEST".into()),
+        };
+        let option = manifest.map(|manifest| format!(" -m {manifest}")).unwrap_or_default();
         let command = rotate::rotate_command(store, name);
-        format!("to generate {values} of {}: `{command}`", and_list(&new_names))
+        format!("to generate {values} of {}: `{command}{option}`", and_list(&new_names))
     };
+    let copy_hint = (!check_result.broken_certificates.is_empty())
+        .then_some("put the vars store back from a copy, if there is one");
     let error = Error::invalid(format!(
         "{count} in vars store '{}':\n  {}",
         store.path().display(),
         lines.join("\n  ")
     ))
+    .with_hints(copy_hint)
     .with_hints(names.into_iter().map(rotate_hint));
     Err(match check_result.has_invalid_dates {
         true => {

@@ -57,6 +57,8 @@ pub struct VarsCheckResult {
     pub findings: Vec<VariableFinding>,
     /// True if a certificate has expired or is not valid yet.
     pub has_invalid_dates: bool,
+    /// The variables whose certificate cannot be read.
+    pub broken_certificates: Vec<String>,
     /// Checks that could not be made, with reasons.
     pub notes: Vec<String>,
 }
@@ -141,7 +143,10 @@ pub fn check(
             ValueKind::Certificate(certificates) => {
                 certificate_problems(value, certificates, min_validity, now)
             }
-            ValueKind::BrokenCertificate => vec!["its certificate cannot be read".to_owned()],
+            ValueKind::BrokenCertificate(reason) => {
+                result.broken_certificates.push(name.to_owned());
+                vec![format!("its certificate cannot be read: {reason}")]
+            }
             ValueKind::Ssh | ValueKind::Rsa if is_mismatched_pair(value) == Some(true) => {
                 vec!["its private key does not match its public key".to_owned()]
             }
@@ -250,10 +255,8 @@ pub fn authority_of(store: &VarsStore, name: &str, certificate: &Certificate) ->
     if certificate.is_self_signed() {
         return Ok(None);
     }
-    let signer = find_signer(&infer_kinds(store), certificate).ok_or_else(|| {
-        Error::invalid(format!("the CA that signed '{name}' is not in the vars store"))
-            .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
-    })?;
+    let signer = find_signer(&infer_kinds(store), certificate)
+        .ok_or_else(|| Error::invalid(format!("the CA that signed '{name}' is not in the vars store")))?;
     let value = store.get(&signer).cloned().unwrap_or_else(|| Node::string(""));
     Authority::from_value(&signer, &value).map(Some)
 }

@@ -161,6 +161,15 @@ impl Rotation<'_> {
         self.replaced_values.push((name.to_owned(), old_value.clone()));
         let Some(old_certificate) = old_certificate.filter(|certificate| certificate.is_ca) else {
             store.set(name, keep_unknown(&old_value, new_value));
+            // The certificate of a CA that cannot be read does not show what it signed.
+            if let ValueKind::BrokenCertificate(_) = kind {
+                let declarations = self.declarations;
+                for dependent in declarations.names_signed_by(name) {
+                    if store.get(dependent).is_some() {
+                        self.renew(store, dependent)?;
+                    }
+                }
+            }
             return Ok(());
         };
         let old_pem = old_certificate.to_pem();
@@ -201,12 +210,21 @@ impl Rotation<'_> {
                 &resolver.missing_names(),
             )));
         }
-        let spec = GeneratorSpec::like_value(name, old)?;
+        let undeclared_hint = |error: Error| {
+            error.with_hint(match self.declarations.manifests.is_empty() {
+                true => {
+                    let command = rotate_command(store, name);
+                    format!("name the manifest that declares '{name}': `{command} -m MANIFEST`")
+                }
+                false => format!("pass with -m the manifest that declares '{name}'"),
+            })
+        };
+        let spec = GeneratorSpec::like_value(name, old).map_err(undeclared_hint)?;
         let authority = match certificate {
             // The old signer of a dependent is already replaced, so the renewed CA is found by name.
             Some(certificate) => match self.renewed_authority(store, certificate)? {
                 Some(authority) => Some(authority),
-                None => authority_of(store, name, certificate)?,
+                None => authority_of(store, name, certificate).map_err(undeclared_hint)?,
             },
             None => None,
         };

@@ -181,7 +181,14 @@ fn string_value(name: &str, value: &Node) -> Result<String> {
 }
 
 fn parse_flag(value: &Node) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong_type_error(IS_CA, value, "a boolean"))
+    value.as_bool().ok_or_else(|| {
+        let shown_value =
+            value.as_str().map_or_else(|| kind_with_article(value).to_string(), |text| format!("'{text}'"));
+        Error::invalid(format!(
+            "{}: option '{IS_CA}' must be true or false, not {shown_value}",
+            value.position.describe()
+        ))
+    })
 }
 
 fn parse_ca(value: &Node) -> Result<Option<CaReference>> {
@@ -308,7 +315,7 @@ mod tests {
                 "",
             ),
             ("{ca: x, duration: x}", "m.yml:1:19: option 'duration' is a string, not an integer", ""),
-            ("{ca: x, is_ca: x}", "m.yml:1:16: option 'is_ca' is a string, not a boolean", ""),
+            ("{ca: x, is_ca: x}", "m.yml:1:16: option 'is_ca' must be true or false, not 'x'", ""),
             (
                 "{ca: x, alternative_names: x}",
                 "m.yml:1:28: option 'alternative_names' is a string, not a list",

@@ -16,7 +16,7 @@ const MAX_KEPT_ROTATIONS: usize = 5;
 fn kept_values(old: &Node) -> Option<Node> {
     match ValueKind::infer(old) {
         ValueKind::Ssh | ValueKind::Rsa => None,
-        ValueKind::Certificate(_) | ValueKind::BrokenCertificate => {
+        ValueKind::Certificate(_) | ValueKind::BrokenCertificate(_) => {
             let mut old = old.clone();
             if let Data::Map(map) = &mut old.data {
                 map.remove("private_key");

@@ -15,8 +15,8 @@ pub(crate) enum ValueKind {
     /// A mapping with `certificate` and `private_key`. Contains the certificates under `certificate`, at
     /// least one.
     Certificate(Vec<Certificate>),
-    /// A mapping with an unreadable `certificate`.
-    BrokenCertificate,
+    /// A mapping with an unreadable `certificate`. Contains the reason.
+    BrokenCertificate(String),
     /// A mapping with both keys and a fingerprint: an SSH key pair.
     Ssh,
     /// A mapping with both keys: an RSA key pair.
@@ -33,7 +33,10 @@ impl ValueKind {
         let has_text = |key: &str| value.get(key).is_some_and(|part| part.as_str().is_some());
         if has_text("certificate") && has_text("private_key") {
             let text = value.get("certificate").and_then(Node::as_str).unwrap_or_default();
-            return Certificate::from_pem(text).map_or(ValueKind::BrokenCertificate, ValueKind::Certificate);
+            return Certificate::from_pem(text).map_or_else(
+                |error| ValueKind::BrokenCertificate(error.to_string()),
+                ValueKind::Certificate,
+            );
         }
         match (
             has_text("private_key") && has_text("public_key"),
@@ -58,7 +61,7 @@ impl ValueKind {
     /// Returns the type name as in `variables:`.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            ValueKind::Certificate(_) | ValueKind::BrokenCertificate => "certificate",
+            ValueKind::Certificate(_) | ValueKind::BrokenCertificate(_) => "certificate",
             ValueKind::Ssh => "ssh",
             ValueKind::Rsa => "rsa",
             ValueKind::Text => "text",
@@ -72,7 +75,6 @@ impl GeneratorSpec {
     pub fn like_value(name: &str, value: &Node) -> Result<Self> {
         let unknown_origin_error = |reason: &str| {
             Error::invalid(format!("the vars store does not show how '{name}' was generated: {reason}"))
-                .with_hint(format!("name the manifest that declares '{name}' with -m MANIFEST"))
         };
         match ValueKind::infer(value) {
             ValueKind::Certificate(certificates) => {
@@ -85,7 +87,9 @@ impl GeneratorSpec {
                 }
                 Ok(GeneratorSpec::Certificate(Box::new(options_like(certificate))))
             }
-            ValueKind::BrokenCertificate => Err(unknown_origin_error("its certificate cannot be read")),
+            ValueKind::BrokenCertificate(reason) => {
+                Err(unknown_origin_error(&format!("its certificate cannot be read: {reason}")))
+            }
             ValueKind::Ssh => Ok(GeneratorSpec::Ssh(key_size_like(value))),
             ValueKind::Rsa => Ok(GeneratorSpec::Rsa(key_size_like(value))),
             ValueKind::Text => match value.as_str() {

@@ -284,13 +284,35 @@ impl<'t> Builder<'t> {
         while let Some(event) = events.next() {
             let (event, span) = event.map_err(ReadFailure::Parser)?;
             if matches!(event, Event::DocumentEnd) {
+                let mut rest = events.peekable();
+                if let Some(Err(error)) = rest.peek()
+                    && matches!(error.kind(), ErrorKind::ExpectedDocumentStart)
+                {
+                    return Err(self.lost_text(error));
+                }
                 self.tree.has_more_documents =
-                    events.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
+                    rest.any(|event| matches!(event, Ok((Event::DocumentStart(..), _))));
                 break;
             }
             self.add_event(event, &span, text)?;
         }
         Ok(self.tree)
+    }
+
+    /// Returns the failure for text after the end of the document, which upstream ignores.
+    fn lost_text(&self, error: &ScanError) -> ReadFailure {
+        let position = LineColumn::from(*error.marker());
+        let root = self.tree.nodes.first().map(|root| root.position);
+        let (problem, hint) = match root.filter(|root| root.column > position.column) {
+            Some(root) => (
+                format!("this line is indented less than line {}, with which the document begins", root.line),
+                "indent both lines alike",
+            ),
+            None => {
+                ("the document ends before this line".to_owned(), "remove the line, or put '---' before it")
+            }
+        };
+        ReadFailure::Rejected { position, problem, hint }
     }
 
     /// Adds the node of an event to the tree. Rejects text that the parser accepts but other YAML programs

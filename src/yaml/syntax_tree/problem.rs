@@ -120,18 +120,41 @@ fn follows_key(text: &str, error: &ScanError) -> bool {
     before.is_some_and(|before| before.rsplit('\n').next().is_some_and(|line| line.contains(": ")))
 }
 
-/// Compares the indentation of the line of an error with those of the lines before it.
-fn indentation_problem(text: &str, error: &ScanError) -> Cow<'static, str> {
+/// Describes the problem of a line that does not continue the block before it, with a hint. Compares its
+/// indentation with those of the lines before it.
+fn indentation_problem(text: &str, error: &ScanError) -> (Cow<'static, str>, Cow<'static, str>) {
     let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
-    let is_blank = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    let lines: Vec<&str> = text.lines().take(error.marker().line()).filter(|line| !is_blank(line)).collect();
+    let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+    let lines = text.lines().enumerate().take(error.marker().line());
+    let lines: Vec<(usize, &str)> = lines.filter(|(_, line)| !is_blank(line)).collect();
     match lines.split_last() {
-        Some((line, before)) if before.iter().all(|other| indentation(other) != indentation(line)) => {
+        Some(((_, line), [before @ .., (last_index, last)]))
+            if before.iter().all(|(_, other)| indentation(other) != indentation(line))
+                && indentation(last) != indentation(line) =>
+        {
             let count = indentation(line);
             let spaces = if count == 1 { "space" } else { "spaces" };
-            format!("this line is indented by {count} {spaces}, but no line before it is").into()
+            (
+                format!("this line is indented by {count} {spaces}, but no line before it is").into(),
+                format!(
+                    "indent it like the lines before it: line {} begins in column {}",
+                    last_index + 1,
+                    indentation(last) + 1
+                )
+                .into(),
+            )
         }
-        _ => "this line is not indented like the lines around it".into(),
+        Some(((_, line), _)) if line.trim_start().starts_with("- ") => (
+            "there is a list item ('-') where a key is expected".into(),
+            "move the item to the others of its list".into(),
+        ),
+        _ => match error.kind() {
+            NodeKind::ExpectedBlockSequenceEntry => (
+                "there is a key where a list item ('-') is expected".into(),
+                "indent the key like the others of its mapping".into(),
+            ),
+            _ => ("this line does not continue the lines before it".into(), INDENT_HINT.into()),
+        },
     }
 }
 
@@ -161,7 +184,8 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
         NodeKind::ExpectedBlockMappingKey
         | NodeKind::InvalidIndentation
         | NodeKind::ExpectedBlockSequenceEntry => {
-            return (indentation_problem(text, error), Some(INDENT_HINT.into()));
+            let (problem, hint) = indentation_problem(text, error);
+            return (problem, Some(hint));
         }
         NodeKind::SimpleKeyExpected | NodeKind::InvalidSimpleKey => (
             "this line is neither 'key: value' nor part of the value before it",

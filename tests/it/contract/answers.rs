@@ -144,7 +144,7 @@ fn malformed_answer_is_a_clear_error() {
         assert_eq!(hello.calls(""), 0);
         for (command, extra_args, code, text) in [
             ("plan", &[][..], 1, "create-env would stop"),
-            ("status", &["--no-cpi"], 1, "--forget-open-calls"),
+            ("status", &["--no-cpi"], 1, "then forget the call: `monopile state forget "),
             ("cloud-check", &["--report"], 6, "the outcome of `create_vm` is unknown"),
         ] {
             let run = hello.world.finish(hello.command(command, extra_args)).exits_with(code);
@@ -160,13 +160,12 @@ fn malformed_answer_is_a_clear_error() {
 #[test]
 fn next_run_knows_how_the_process_ended() {
     let hello = Hello::new();
-    // The log names the cause, so a hint is to correct it. The error shows the whole log.
+    // The log names the cause. The error shows the whole log.
     let reaction = Reaction::Instead("echo \"KeyError: 'region'\" >&2; exit 1".to_owned());
     hello.set_script(Script::with_info(InfoAnswer::Local).first("create_vm", 1, reaction));
     let run = hello.create(&[]).exits_with(1);
-    let cause_hint =
-        "hint: correct the cause, or the next call fails too; to try the CPI: `monopile cpi info ";
-    assert!(run.stderr.contains(cause_hint) && !run.stderr.contains("`cat "), "{}", run.stderr);
+    let cause_note = "note: the next `create_vm` probably fails too, until the cause is corrected";
+    assert!(run.stderr.contains(cause_note) && !run.stderr.contains("`cat "), "{}", run.stderr);
     for (command, end) in [
         ("exit 7", "the CPI ended with exit status 7"),
         (

@@ -208,3 +208,21 @@ fn hanging_cpi_is_left_running_for_the_next_run() {
 fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
+
+#[test]
+fn vm_whose_deletion_is_still_running_is_named() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let interruption = Reaction::Interrupt(Interruption::HoldDone);
+    hello.set_script(Script::with_info(InfoAnswer::Local).first("delete_vm", 1, interruption));
+    hello.delete(&["--cpi-timeout", "1s"]).exits_with(1);
+    for command in ["logs", "stop-env"] {
+        let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).exits_with(5);
+        let expected = "does not answer\n  cause: the VM is being deleted\n  hint: the CPI's `delete_vm` of \
+                        an earlier run is still running; to wait for it: `monopile delete-env ";
+        assert!(run.stderr.contains(expected), "{command}: {}", run.stderr);
+    }
+    hello.release_call();
+    hello.wait_until_idle();
+    hello.delete(&[]).success();
+}

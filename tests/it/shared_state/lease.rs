@@ -107,7 +107,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     assert!(child.try_wait().unwrap().is_none(), "the call is in flight");
     kill_process(pid, Signal::INT).unwrap();
     let run = wait_for_end(&hello, child).exits_with(130);
-    assert!(run.stderr.contains("not waiting for the CPI call in flight"), "{}", run.stderr);
+    assert!(run.stderr.contains("not waiting for the CPI's `"), "{}", run.stderr);
     wait_until("the keeper has it", || {
         lock(&bucket)["command"].as_str().unwrap().contains("its CPI call is still running")
     });

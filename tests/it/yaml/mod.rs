@@ -92,6 +92,13 @@ fn errors_name_position_and_problem() {
         ("a: b: c\n", "test.yml:1:5: a value without quotes cannot contain ': '"),
         ("a: 1\n  b: 2\n", "test.yml:2:4: this key is indented as if it were part of the value before it"),
         ("a:\n  b: 1\n c: 2\n", "test.yml:3:2: this line is indented by 1 space, but no line before it is"),
+        ("a:\n  - b: 1\n  c: 2\n", "test.yml:3:3: there is a key where a list item ('-') is expected"),
+        ("a: 1\n- b\n", "test.yml:2:3: there is a list item ('-') where a key is expected"),
+        (
+            " a: 1\nb: 2\n",
+            "test.yml:2:1: this line is indented less than line 1, with which the document begins",
+        ),
+        ("{a: 1}\nb: 2\n", "test.yml:2:1: the document ends before this line"),
         ("a: \"x\" y\n", "test.yml:1:8: there is text after the closing quote"),
         ("a: \"x\nb: \"y\"\n", "test.yml:2:5: there is text after the quote that closes the one of line 1"),
         (

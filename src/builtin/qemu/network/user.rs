@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::unusable_network_error;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::cpi::listen::occupant;
+use crate::cpi::listen::describe_occupant;
 use crate::qemu::properties::Port;
 
 // The addresses of the network are QEMU's defaults.
@@ -111,10 +111,9 @@ impl UserNetwork {
                     "port '{name}' of the VM cannot be forwarded at {host_address}: {error}"
                 )));
             }
-            return Err(unusable_network_error(format!(
-                "port '{name}' of the VM is in use: {}",
-                occupant(host_address)
-            )));
+            let (occupant, hints) = describe_occupant(host_address);
+            let error = unusable_network_error(format!("port '{name}' of the VM is in use: {occupant}"));
+            return Err(error.with_hints(hints));
         }
         Ok(())
     }

@@ -270,11 +270,20 @@ fn check_program(program: &Path, place: &str) -> Result<()> {
     let run_error = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
         match error.kind() {
-            std::io::ErrorKind::NotFound => run_error().with_source("it does not exist"),
+            std::io::ErrorKind::NotFound => {
+                let path = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+                run_error().with_source(format!("the file '{}' does not exist", path.display()))
+            }
             _ => run_error().with_source(error),
         }
-        .with_hint("correct the path, which is relative to the file that names it")
+        .with_hint("correct the path: it is relative to the file that names it")
     })?;
+    if metadata.is_dir() {
+        return Err(run_error().with_source("it is a directory").with_hint(format!(
+            "name the executable in it: `ls {}`",
+            shell_word(&program.to_string_lossy())
+        )));
+    }
     if !metadata.is_file() {
         return Err(run_error()
             .with_source("it is not a file")

@@ -32,11 +32,13 @@ impl ResolvedCpis<'_> {
             return Ok(Vec::new());
         }
         let expected_digest = expected_digest.ok_or_else(|| {
-            Error::invalid(format!("the userland '{url}' has no digest, by which a cache finds it"))
-                .with_hint(match &url {
-                    ArtifactUrl::Image(_) => "add the digest of the image: oci://HOST/NAME@sha256:DIGEST",
-                    _ => "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
-                })
+            Error::invalid(format!(
+                "the userland '{url}' needs a digest: a cache finds it only by its digest"
+            ))
+            .with_hint(match &url {
+                ArtifactUrl::Image(_) => "add the digest of the image: oci://HOST/NAME@sha256:DIGEST",
+                _ => "add the `sha1` to `userland`, such as `sha256:` and the output of `sha256sum FILE`",
+            })
         })?;
         let source = self
             .download(&url, Some(&expected_digest), stage)

@@ -456,7 +456,6 @@ fn ask_mounted_disks(
         let (subject, short_description) = (ProblemSubject::Vm(vm.clone()), Some(short_description));
         Problem { kind, subject, description, short_description, repairs }
     };
-    let without_hints = |problem| Ok(Err(AgentProblem { problem, hints: Vec::new(), other_answer: None }));
     if !matches!(answer, Ok(None)) && probe.executor.cpis().is_off(vm)? {
         let other_answer = match &answer {
             Ok(other) => other.as_ref().map(|other| format!("it is another VM: {other}")),
@@ -473,15 +472,13 @@ fn ask_mounted_disks(
             asking.finish();
             Ok(Ok(mounted_disks))
         }
-        Ok(Some(other)) => without_hints(problem(
-            ProblemKind::ForeignAgent,
-            format!(
-                "another VM answers at {}: {other}; if that VM is not needed, delete it in the IaaS",
-                probe.agent.address()
-            ),
-            format!("another VM answers at {}", probe.agent.address()),
-            Vec::new(),
-        )),
+        Ok(Some(other)) => {
+            let short_description = format!("another VM answers at {}", probe.agent.address());
+            let description = format!("{short_description}: {other}");
+            let problem = problem(ProblemKind::ForeignAgent, description, short_description, Vec::new());
+            let hints = vec!["if that VM is not needed, delete it in the IaaS".to_owned()];
+            Ok(Err(AgentProblem { problem, hints, other_answer: None }))
+        }
         Err(error) if error.was_caused_by_this_run() => Err(error.into()),
         Err(error) if other_credentials::may_explain(&error, &probe.state, probe.run_credentials) => {
             // The VM is alive, and a new one would lose what is not on its persistent disk.
@@ -507,7 +504,12 @@ fn ask_mounted_disks(
             let cause = boot_problem.map(|problem| redacted_suffix(problem.describe(vm.cid.as_str())));
             let short_description = format!("the agent of VM {vm} {symptom}");
             let description = format!("{short_description}: {error}{}", cause.unwrap_or_default());
-            without_hints(problem(ProblemKind::UnresponsiveAgent, description, short_description, repairs))
+            let hints = match error.is_transient() {
+                true => Vec::new(),
+                false => Error::from(error).hints().to_vec(),
+            };
+            let problem = problem(ProblemKind::UnresponsiveAgent, description, short_description, repairs);
+            Ok(Err(AgentProblem { problem, hints, other_answer: None }))
         }
     }
 }

@@ -472,8 +472,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
                 ),
             ),
             OpenCallStatus::Unknown => {
-                let command = "`monopile create-env MANIFEST --forget-open-calls`";
-                hints.push(instruction_to_forget(&intent.effect, command));
+                hints.extend(instruction_to_forget(intent));
                 let may_exist = intent.effect.describe_in_iaas();
                 (FindingStatus::Drifted, format!("it may have created {may_exist}"))
             }

@@ -8,7 +8,7 @@ use crate::agent::{ForeignAgent, StopReason};
 use crate::cpi::Method;
 use crate::cpi_set::{self, with_cpi_context};
 use crate::deploy::disk::{self, AttachSettings};
-use crate::effects::RunRegistry;
+use crate::effects::{Effect, RunRegistry};
 use crate::jobs::{AgentState, Jobs};
 use crate::recovery;
 use crate::run_context::RunContext;
@@ -51,10 +51,10 @@ pub(super) fn prepare(
     Ok((store, check_inputs, deployment))
 }
 
-/// Locks the state, which must exist.
+/// Locks the state. Fails if it does not exist, unless a run was interrupted before it wrote one.
 pub(super) fn open(run: &RunContext) -> Result<Store> {
     let store = state_lock::open(run, "cloud-check")?;
-    match store.has_state() {
+    match store.has_state() || !store.read_open_calls::<Effect>()?.is_empty() {
         true => Ok(store),
         false => Err(no_state_error(store.storage())),
     }
