@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::styling::Styles;
+
 use super::help;
 use super::run_log::RunLog;
 use super::session::{Session, has_colors, is_dumb};
@@ -158,9 +160,9 @@ pub(super) fn print_clap_error(error: &clap::Error, is_json: bool) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let exit_code = ErrorKind::Usage.exit_code();
-    // clap writes "tip" where other errors have "hint".
-    let styled_text = error.render();
-    let text = plain_numbers(&base::text::clean(&styled_text.to_string())).replace("\n  tip: ", "\n  hint: ");
+    // clap writes "tip" where other errors have "hint". Its text has the words of the command line.
+    let text =
+        plain_numbers(&base::text::clean(&error.render().to_string())).replace("\n  tip: ", "\n  hint: ");
     if is_json {
         let message = text.trim().split("\n\n").next().unwrap_or_default();
         let message = message.split("\n  hint: ").next().unwrap_or_default();
@@ -194,16 +196,31 @@ pub(super) fn print_clap_error(error: &clap::Error, is_json: bool) -> ExitCode {
         });
     } else {
         let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
-            Some(columns) if text.lines().any(|line| ui::width(line) > columns) => ui::wrap(&text, columns),
-            Some(_) if has_colors() && !is_dumb() => {
-                plain_numbers(&styled_text.ansi().to_string()).replace("tip:\x1b", "hint:\x1b")
+            Some(columns) => {
+                let text = match text.lines().any(|line| ui::width(line) > columns) {
+                    true => ui::wrap(&text, columns),
+                    false => text,
+                };
+                if has_colors() && !is_dumb() { colored(&text) } else { text }
             }
-            _ => text,
+            None => text,
         };
         // Standard error may be closed.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     ExitCode::from(exit_code)
+}
+
+/// Returns the text of an error with the colors that clap gives to it. clap's own colored text would have the
+/// control characters of the command line.
+fn colored(text: &str) -> String {
+    let styles = Styles::styled();
+    let (error, hint) = (styles.get_error(), styles.get_valid());
+    let text = match text.strip_prefix("error:") {
+        Some(rest) => format!("{error}error:{error:#}{rest}"),
+        None => text.to_owned(),
+    };
+    text.replace("\n  hint: ", &format!("\n  {hint}hint:{hint:#} "))
 }
 
 /// Replaces the standard library's words for an invalid number.

@@ -168,7 +168,9 @@ impl Client {
             if error.refusal() == Some(Refusal::Locked)
                 && let Some(warn) = warn.take()
             {
-                warn(format!("{error}; trying again for up to {}", duration(timeout)));
+                let problem = error.to_string();
+                let problem = problem.trim_end_matches('.');
+                warn(format!("{problem}; trying again for up to {}", duration(timeout)));
             }
             std::thread::sleep(self.pause.min(timeout));
         }

@@ -327,6 +327,9 @@ fn hostile_bytes_from_ironic_are_not_printed() {
     }
 }
 
+/// An argument with control sequences, short enough for errors that are not wrapped, which have colors.
+const HOSTILE_ARGUMENT: &str = "ev\u{1b}[2J\u{9b}2J\u{1b}]0;pwned\u{7}";
+
 #[test]
 fn terminal_gets_no_hostile_bytes() {
     let world = write_world(HOSTILE);
@@ -342,6 +345,9 @@ fn terminal_gets_no_hostile_bytes() {
         &["vars", "list", "store.yml"],
         &["delete-env", "bosh.yml", "-n"],
         &["cpi", "call", "bosh.yml", "has_vm", "x", "--json"],
+        &["completion", HOSTILE_ARGUMENT],
+        &[HOSTILE_ARGUMENT],
+        &["disks", "bosh.yml", HOSTILE_ARGUMENT],
     ] {
         let mut command = world.monopile(args);
         command.env("TERM", "xterm-256color");
