@@ -88,8 +88,8 @@ fn changes_are_retried_only_while_the_node_is_locked() {
     let client = Client { pause: Duration::from_millis(10), ..client };
     let create = || client.create(Collection::Targets, JsonObject::new());
     assert_eq!(create().unwrap()["uuid"], "1");
-    let expected = "POST /v1/volume/targets was refused (409): Node 1 is locked by host ci, please retry after \
-                    the current operation is completed; trying again for up to 1 min 00 s";
+    let expected = "POST /v1/volume/targets was refused (409): Node 1 is locked by host ci, please retry \
+                    after the current operation is completed; trying again for up to 1 min 00 s";
     assert_eq!(*warnings.lock(), [expected]);
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::BootIndexTaken));
     assert_eq!(create().unwrap_err().refusal(), Some(Refusal::Other));

@@ -59,7 +59,7 @@ fn measure(suite: &Suite) -> Findings {
     compare(suite, &mut findings, DIRECTORS, 1, &inputs(suite, 1, &DIRECTOR), suite.bosh.as_ref());
     for (name, min_factor) in [(MANIFESTS, MIN_FACTOR_LARGE), (DIRECTORS, MIN_FACTOR_DIRECTOR)] {
         if let Some((number, ours)) = findings.find(name, 1)
-            && let Some((_, theirs)) = findings.find(&name_with_bosh(name), 1)
+            && let Some((_, theirs)) = findings.find(&bosh_row(name), 1)
         {
             let factor = theirs.median / ours.median;
             let must = format!("at least {min_factor} times faster than bosh (×{factor:.1})");
@@ -99,9 +99,8 @@ fn compare(
     let mut candidates =
         vec![Candidate::new(name, || Sample::of(&process::run(&mut command(Path::new(MONOPILE), inputs))))];
     if let Some(bosh) = bosh {
-        candidates.push(Candidate::new(name_with_bosh(name), || {
-            Sample::of(&process::run(&mut command(bosh, inputs)))
-        }));
+        candidates
+            .push(Candidate::new(bosh_row(name), || Sample::of(&process::run(&mut command(bosh, inputs)))));
     }
     // Slow work gets fewer rounds.
     let is_slow = scale == 16 || name == MANIFESTS && bosh.is_some();
@@ -116,7 +115,7 @@ fn compare(
 }
 
 /// Returns the name of the same measurement with `bosh`.
-fn name_with_bosh(name: &str) -> String {
+fn bosh_row(name: &str) -> String {
     name.replace("monopile", "bosh")
 }
 
