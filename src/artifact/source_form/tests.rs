@@ -233,7 +233,7 @@ fn executables_stay_executable() {
 fn errors_name_the_job_package_or_file() {
     let r = Dir::release;
     let cases: Vec<(Dir, &[&str])> = vec![
-        (r().without_file("config/final.yml"), &["without config/final.yml"]),
+        (r().without_file("config/final.yml"), &["has no config/final.yml"]),
         (r().without_file("config/final.yml").file("stemcell.MF", "name: s\n"), &["it is a stemcell"]),
         (r().file("config/final.yml", "blobstore: {}\n"), &["final.yml", "no name"]),
         (r().file("config/final.yml", "name: a\nfinal_name: b\n"), &["both"]),
