@@ -355,7 +355,7 @@ fn missing_cpis_are_reported() {
             &["cpi.yml:2:", ": there is no built-in CPI 'lokal'", "did you mean 'local'?"][..],
         ),
         ("cpi: {builtin: openstack}", &["no built-in CPI 'openstack'", "local, ironic"]),
-        ("cpi: {path: ../hello}", &["cannot be run", "it is not a file"]),
+        ("cpi: {path: ../hello}", &["cannot be run", "it is a directory"]),
         ("cpi: {exec: ../hello}", &["cpi.yml:2:", "unknown key 'exec'", "did you mean 'path'?"]),
         ("cpi: {biultin: local}", &["cpi.yml:2:", "unknown key 'biultin'", "did you mean 'builtin'?"]),
         (template, &["no job of `cloud_provider` has the template `bin/cpi`", "hello"]),

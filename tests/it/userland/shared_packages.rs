@@ -152,7 +152,7 @@ fn userland_with_a_digest_is_exported() {
     let url = server.url("/root.tgz");
     let user = UserlandEnv::new(&machine, &release(""), &format!("url: '{url}'"));
     let failed_run = user.run(&["cache", "export"], &["bundle.tgz"]).exits_with(3);
-    let error = format!("the userland '{url}' has no digest");
+    let error = format!("the userland '{url}' needs a digest: a cache finds it only by its digest");
     assert!(failed_run.stderr.contains(&error), "{}", failed_run.stderr);
     assert!(!user.env.hello.world.exists("bundle.tgz"));
 
