@@ -75,7 +75,7 @@ pub(super) enum UpdateStrategyValue {
     Auto,
     /// Keep the VM if possible, even if the last update failed
     InPlace,
-    /// Replace the VM for every change (not without one: see --recreate)
+    /// Replace the VM for every change. If nothing has changed, use --recreate
     Recreate,
 }
 

@@ -39,7 +39,7 @@ pub(super) struct CloudCheckArgs {
           value_parser = PossibleValuesParser::new(Repair::ALL.map(possible_value)))]
     resolution: Vec<String>,
 
-    /// Treat the agent as dead if it does not answer within this time
+    /// Give up the agent if it does not answer within this time
     #[arg(long, value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
     agent_timeout: Duration,

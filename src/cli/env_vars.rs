@@ -136,9 +136,9 @@ pub(super) static HISTORY: Directory = Directory {
 };
 pub(super) static CALLS: Directory = Directory {
     name: "calls",
-    content: "Answers and logs of CPI calls in flight, if the state is encrypted or in a bucket",
+    content: "Answers and logs of open CPI calls, if the state is encrypted or in a bucket",
 };
-pub(super) static TRUST: Directory = Directory { name: "trust", content: "The env files that were allowed" };
+pub(super) static TRUST: Directory = Directory { name: "trust", content: "The trusted env files" };
 pub(super) static CPI_CHECK: Directory =
     Directory { name: "cpi-check", content: "The resources that an interrupted cpi check left" };
 // The engine derives these directories from the base directory.

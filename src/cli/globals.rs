@@ -72,8 +72,8 @@ pub(super) struct Globals {
 
     /// Use compiled packages of the shared cache (--cache) if this SSH key signed them (repeatable)
     ///
-    /// A public key (ssh-ed25519 …), or a FILE with one key per line. The key of --cache-sign is trusted as
-    /// well.
+    /// A public key (ssh-ed25519 …), or a FILE with one key per line. With --cache-write, the key of
+    /// --cache-sign is trusted as well.
     #[arg(long, global = true, hide_short_help = true, value_name = "KEY|FILE", env = "MONOPILE_CACHE_TRUST",
           value_delimiter = ',',
           hide_env_values = true, value_hint = ValueHint::FilePath)]

@@ -51,9 +51,9 @@ const SHORT_FORMS: [(&str, &str); 3] = [("ops-file", "-o"), ("var", "-v"), ("var
 /// The options that decrypt and encrypt, which most commands take.
 const GLOBAL_OPTIONS: [(&str, &str); 2] = [("encrypt_to", "encrypt-to"), ("identity", "identity")];
 
-/// The manifest and the options of this run, as the operator wrote them.
+/// The manifest and the options of this run, as the operator wrote them. Hints repeat them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EnvironmentArgs {
+pub(super) struct RepeatedArgs {
     manifest: Option<String>,
     /// Pairs of long option and value.
     options: Vec<(&'static str, String)>,
@@ -65,7 +65,7 @@ pub(super) struct EnvironmentArgs {
     command_line: Vec<String>,
 }
 
-impl EnvironmentArgs {
+impl RepeatedArgs {
     /// Reads the manifest and the options from the command line. `is_given` returns true if an argument is on
     /// it.
     pub(super) fn of(matches: &ArgMatches, is_given: &dyn Fn(&str) -> bool) -> Self {
@@ -91,7 +91,7 @@ impl EnvironmentArgs {
         }
         // Some commands take the state in place of the manifest.
         options.extend(manifest.take_if(|name| is_state_name(Path::new(name))).map(|state| ("state", state)));
-        EnvironmentArgs {
+        RepeatedArgs {
             manifest,
             options,
             global_options: GLOBAL_OPTIONS.iter().flat_map(values_of_option).collect(),
@@ -341,7 +341,7 @@ fn first_word(text: &str) -> Option<&str> {
 
 /// A sink that completes the commands in plans, notes, warnings, hints and the summary.
 pub(super) struct CompletingSink {
-    pub(super) environment_args: EnvironmentArgs,
+    pub(super) repeated_args: RepeatedArgs,
     pub(super) next: Arc<dyn Sink>,
 }
 
@@ -349,23 +349,23 @@ impl Sink for CompletingSink {
     fn receive(&self, event: &Event) {
         match event {
             Event::Warning(warning) => {
-                let complete = |text: &String| self.environment_args.complete(text);
+                let complete = |text: &String| self.repeated_args.complete(text);
                 self.next.receive(&Event::Warning(warning.map_texts(complete)));
             }
             Event::PlanShown { lines } => {
-                let lines = lines.iter().map(|line| self.environment_args.complete(line)).collect();
+                let lines = lines.iter().map(|line| self.repeated_args.complete(line)).collect();
                 self.next.receive(&Event::PlanShown { lines });
             }
             Event::Note { text } => {
-                self.next.receive(&Event::Note { text: self.environment_args.complete(text) })
+                self.next.receive(&Event::Note { text: self.repeated_args.complete(text) })
             }
             Event::RunFinished { summary, hints, .. }
                 if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM)) =>
             {
                 let mut event = event.clone();
                 if let Event::RunFinished { summary, hints, .. } = &mut event {
-                    *summary = self.environment_args.complete(summary);
-                    hints.iter_mut().for_each(|hint| *hint = self.environment_args.complete(hint));
+                    *summary = self.repeated_args.complete(summary);
+                    hints.iter_mut().for_each(|hint| *hint = self.repeated_args.complete(hint));
                 }
                 self.next.receive(&event);
             }
@@ -380,10 +380,10 @@ mod tests {
 
     #[test]
     fn commands_get_the_words_of_the_run() {
-        let environment_args = EnvironmentArgs {
+        let repeated_args = RepeatedArgs {
             manifest: Some("my env/m.yml".to_owned()),
             options: vec![("ops-file", "o.yml".to_owned()), ("state", "s.json".to_owned())],
-            ..EnvironmentArgs::default()
+            ..RepeatedArgs::default()
         };
         for (text, expected) in [
             ("run it again", "run it again"),
@@ -419,17 +419,17 @@ mod tests {
             ),
             ("monopile example lists all", "monopile example lists all"),
         ] {
-            assert_eq!(environment_args.complete(text), expected);
+            assert_eq!(repeated_args.complete(text), expected);
         }
         let args = ["monopile", "-n", "create-env", "my m.yml", "-v", "pin=123456789", "--vars-store=a.yml"];
-        let environment_args = EnvironmentArgs {
+        let repeated_args = RepeatedArgs {
             manifest: Some("m.yml".to_owned()),
             options: vec![("var", "a=1".to_owned()), ("vars-file", "l.yml".to_owned())],
-            ..environment_args
+            ..repeated_args
         };
         let grammar = grammar::for_all_commands();
         let command = grammar.find_subcommand("create-env").unwrap();
-        let same_command = environment_args.with_command_line(&args.map(OsString::from), command);
+        let same_command = repeated_args.with_command_line(&args.map(OsString::from), command);
         for (text, expected) in [
             (
                 "`monopile SAME-COMMAND --yes` now",
@@ -463,18 +463,18 @@ mod tests {
         assert_eq!(without_secrets("vars", "pin=12345678".to_owned()), "pin=…");
         assert_eq!(without_secrets("vars_exec", "vault --token=x".to_owned()), "…");
         assert_eq!(without_secrets("vars_store", "creds.yml".to_owned()), "creds.yml");
-        assert_eq!(EnvironmentArgs::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
+        assert_eq!(RepeatedArgs::default().complete("monopile plan MANIFEST"), "monopile plan MANIFEST");
         // An env file that was found names the manifest.
-        let found_manifest = EnvironmentArgs::default().with_found_manifest();
+        let found_manifest = RepeatedArgs::default().with_found_manifest();
         assert_eq!(
             found_manifest.complete("`monopile create-env MANIFEST` again"),
             "`monopile create-env` again"
         );
         assert_eq!(found_manifest.complete("`monopile logs`, then wait"), "`monopile logs`, then wait");
-        let encrypted_environment = EnvironmentArgs {
+        let encrypted_environment = RepeatedArgs {
             manifest: Some("m.yml".to_owned()),
             global_options: vec![("identity", "key.txt".to_owned())],
-            ..EnvironmentArgs::default()
+            ..RepeatedArgs::default()
         };
         for (text, expected) in [
             ("`monopile plan MANIFEST`, then", "`monopile plan m.yml --identity key.txt`, then"),

@@ -59,7 +59,7 @@ pub(super) struct LogsArgs {
     #[arg(short = 'f', long, conflicts_with_all = ["dir", "out"])]
     follow: bool,
 
-    /// Print only the last N lines of each file
+    /// Print only the last N lines of each file [default: all; 10 with --follow]
     #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with_all = ["dir", "out"])]
     num: Option<usize>,
 

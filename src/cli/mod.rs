@@ -95,7 +95,7 @@ use env_file::CommandLine;
 use finish::CommandResult;
 use globals::{Globals, JsonForm};
 use grammar::LazyArgs;
-use hint_commands::EnvironmentArgs;
+use hint_commands::RepeatedArgs;
 use resources::ListView;
 use session::{OutputMode, Session};
 use suggestions::RefusedCommandLine;
@@ -118,8 +118,8 @@ pub use stopping_args::StoppingArgs;
 ///
 /// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
 /// a state file that records VM, disks and stemcells. Keep both: without the state, no command knows the VM
-/// and its disks. Without the vars store, passwords and certificates are made anew, and the jobs cannot be
-/// stopped before the VM is replaced or deleted.
+/// and its disks. Without the vars store, create-env stops until you allow it to generate new passwords and
+/// certificates, and the jobs cannot be stopped before the VM is replaced or deleted.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -245,7 +245,7 @@ enum Command {
     History(LazyArgs<history::HistoryArgs>),
     /// Print or save the logs of jobs, agent or system
     ///
-    /// Needs the agent, but no sshd on the VM; if the agent is dead, try --console or `monopile ssh
+    /// Needs the agent, but no sshd on the VM; if the agent does not answer, try --console or `monopile ssh
     /// --private-key`. Works while another run holds the state.
     ///
     /// Printed lines are redacted. Saved logs are not; only their owner can read them.
@@ -253,8 +253,8 @@ enum Command {
     /// Log in to the VM as a temporary user
     ///
     /// The agent creates the user for the session, and removes it at the end. Runs the `ssh` of this machine,
-    /// with the host key that the agent reports. If the agent is dead, log in with --private-key. Works while
-    /// another run holds the state.
+    /// with the host key that the agent reports. If the agent does not answer, log in with --private-key.
+    /// Works while another run holds the state.
     Ssh(LazyArgs<ssh::SshArgs>),
     /// Copy files to or from the VM
     ///
@@ -325,8 +325,9 @@ enum Command {
     State(LazyArgs<state::StateCommandArgs>),
     /// Upload a stemcell and keep it until delete-stemcell
     ///
-    /// Uploads to every CPI of the manifest that supports a format of the stemcell. create-env uses the
-    /// upload and never deletes it; delete-stemcell and delete-env do.
+    /// Uploads to every CPI that supports a format of the stemcell: those of the CPI config, and the default
+    /// CPI if the environment uses it. create-env uses the upload and never deletes it; delete-stemcell and
+    /// delete-env do.
     UploadStemcell(LazyArgs<resources::UploadStemcellArgs>),
     /// List the stemcells on record
     ///
@@ -638,9 +639,9 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let grammar = grammar::for_words(&args).args(globals::ignored_args());
-    let (cli, environment_args, remarks) = match env_file::parse_command_line(&grammar, &args) {
-        CommandLine::Understood(cli, environment_args, remarks) => (cli, environment_args, Ok(remarks)),
-        CommandLine::Unusable(cli, error) => (cli, EnvironmentArgs::default(), Err(error)),
+    let (cli, repeated_args, remarks) = match env_file::parse_command_line(&grammar, &args) {
+        CommandLine::Understood(cli, repeated_args, remarks) => (cli, repeated_args, Ok(remarks)),
+        CommandLine::Unusable(cli, error) => (cli, RepeatedArgs::default(), Err(error)),
         CommandLine::Refused(error) if is_help && !error.use_stderr() => {
             finish::print_help_page(&error);
             return ExitCode::SUCCESS;
@@ -658,9 +659,9 @@ fn run() -> ExitCode {
     if let Some(error) = cli.json_error(command) {
         return finish::print_clap_error(&error, false);
     }
-    let misread_error = suggestions::misread_manifest_error(&args, environment_args.manifest(), command);
-    let environment_args = environment_args.with_command_line(&args, command);
-    let session = Session::begin(&cli.globals, &cli.command.output_mode(), environment_args);
+    let misread_error = suggestions::misread_manifest_error(&args, repeated_args.manifest(), command);
+    let repeated_args = repeated_args.with_command_line(&args, command);
+    let session = Session::begin(&cli.globals, &cli.command.output_mode(), repeated_args);
     let result = misread_error.map_or(remarks, Err).and_then(|remarks| {
         session.remark(remarks);
         let path = name.split_once(' ').map_or("", |(_, path)| path);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::env_file::Remark;
 use super::env_vars::{self, Variable};
 use super::globals::{Globals, JsonForm};
-use super::hint_commands::{CompletingSink, EnvironmentArgs};
+use super::hint_commands::{CompletingSink, RepeatedArgs};
 use super::run_log::{LoggingSink, RunLog};
 use super::run_recorder::{RecordingSink, RunRecorder};
 use super::scratch::Scratch;
@@ -61,7 +61,7 @@ pub(super) struct Session {
     signals: OnceLock<RunSignals>,
     ends_by_signal: bool,
     is_stdout_reserved: bool,
-    environment_args: EnvironmentArgs,
+    repeated_args: RepeatedArgs,
 }
 
 /// A [`RunContext`] with its scratch directory, which is removed on drop.
@@ -84,12 +84,8 @@ impl Drop for PreparedRun {
 }
 
 impl Session {
-    /// Chooses the renderer and sets up logging. `environment_args` complete the commands in hints.
-    pub(super) fn begin(
-        globals: &Globals,
-        output_mode: &OutputMode,
-        environment_args: EnvironmentArgs,
-    ) -> Session {
+    /// Chooses the renderer and sets up logging. `repeated_args` complete the commands in hints.
+    pub(super) fn begin(globals: &Globals, output_mode: &OutputMode, repeated_args: RepeatedArgs) -> Session {
         let redactor = Redactor::default();
         globals.redact.iter().for_each(|name| redactor.add_name(name));
         let is_terminal = std::io::stdout().is_terminal();
@@ -120,8 +116,7 @@ impl Session {
         };
         let recorder = RunRecorder::new(redactor.clone());
         let recording_sink = Arc::new(RecordingSink { recorder: recorder.clone(), next: renderer_sink });
-        let sink =
-            Arc::new(CompletingSink { environment_args: environment_args.clone(), next: recording_sink });
+        let sink = Arc::new(CompletingSink { repeated_args: repeated_args.clone(), next: recording_sink });
         let reporter = Reporter::new(sink);
         logging::unknown_level_warning().into_iter().for_each(|warning| reporter.warn(warning));
         Session {
@@ -137,18 +132,18 @@ impl Session {
             signals: OnceLock::new(),
             ends_by_signal: output_mode.ends_by_signal,
             is_stdout_reserved: output_mode.is_stdout_reserved,
-            environment_args,
+            repeated_args,
         }
     }
 
     /// Completes the commands in a text of standard output with the manifest and the options of this run.
     pub(super) fn complete_commands(&self, text: &str) -> String {
-        self.environment_args.complete(text)
+        self.repeated_args.complete(text)
     }
 
     /// Returns true if the command line has this long option, which the environment may also set.
     pub(super) fn has_option(&self, option: &str) -> bool {
-        self.environment_args.has_option(option)
+        self.repeated_args.has_option(option)
     }
 
     /// Returns the document of `--json=bosh`.

@@ -182,7 +182,7 @@ fn with_message(error: &clap::Error, message: &str, line: &RefusedCommandLine<'_
     error_with_hints(error.kind(), message, &hints, line.command)
 }
 
-/// Returns an error with this message and these hints, which only mark them as clap does.
+/// Returns an error with this message and these hints, marked as clap marks its own.
 pub(super) fn error_with_hints(
     kind: ErrorKind,
     message: &str,

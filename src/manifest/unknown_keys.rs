@@ -11,12 +11,12 @@ use base::error::did_you_mean;
 use yaml::Node;
 
 /// Keys of `cloud_provider`.
-const CLOUD_PROVIDER: &[&str] =
+const CLOUD_PROVIDER_KEYS: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
 /// Keys of a `userland`.
-const USERLAND: &[&str] = &["compile_with_network", "files", "sha1", "url"];
+const USERLAND_KEYS: &[&str] = &["compile_with_network", "files", "sha1", "url"];
 /// Keys of a manifest at its top.
-const MANIFEST: &[&str] = &[
+const MANIFEST_KEYS: &[&str] = &[
     "azs",
     "cloud_provider",
     "compilation",
@@ -39,12 +39,13 @@ const MANIFEST: &[&str] = &[
     "vm_types",
 ];
 /// Keys of a job.
-const JOB: &[&str] =
+const JOB_KEYS: &[&str] =
     &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
 /// Keys of a release.
-const RELEASE: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
+const RELEASE_KEYS: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
 /// Keys of a CPI in a CPI config.
-const CPI_CONFIG_ENTRY: &[&str] = &["exec_path", "migrated_from", "name", "properties", "type", "userland"];
+const CPI_CONFIG_ENTRY_KEYS: &[&str] =
+    &["exec_path", "migrated_from", "name", "properties", "type", "userland"];
 /// Keys of entries by their section in the manifest or the cloud config.
 const ENTRIES: [(&str, &[&str]); 5] = [
     ("azs", &["cloud_properties", "cpi", "name"]),
@@ -53,9 +54,9 @@ const ENTRIES: [(&str, &[&str]); 5] = [
     ("disk_types", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
     ("stemcells", &["alias", "name", "os", "sha1", "url", "version"]),
 ];
-/// Keys of pools by their section. In pools, [`MANIFEST`], [`JOB`], [`RELEASE`] and the lists below, an
-/// unknown key is reported only if it resembles one of these (`check_spelling`). So keys that only `bosh` or
-/// a director knows may be missing.
+/// Keys of pools by their section. In pools, [`MANIFEST_KEYS`], [`JOB_KEYS`], [`RELEASE_KEYS`] and the lists
+/// below, an unknown key is reported only if it resembles one of these (`check_spelling`). So keys that only
+/// `bosh` or a director knows may be missing.
 const POOLS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",
@@ -64,12 +65,12 @@ const POOLS: [(&str, &[&str]); 2] = [
     ("disk_pools", &["cloud_properties", "cloud_properties_by_cpi", "disk_size", "name"]),
 ];
 /// Keys of the stemcell of a resource pool.
-const POOL_STEMCELL: &[&str] = &["name", "sha1", "url", "version"];
+const POOL_STEMCELL_KEYS: &[&str] = &["name", "sha1", "url", "version"];
 /// Keys of a network.
-const NETWORK: &[&str] =
+const NETWORK_KEYS: &[&str] =
     &["cloud_properties", "cloud_properties_by_cpi", "default", "dns", "name", "subnets", "type"];
 /// Keys of a subnet.
-const SUBNET: &[&str] = &[
+const SUBNET_KEYS: &[&str] = &[
     "az",
     "azs",
     "cloud_properties",
@@ -81,7 +82,7 @@ const SUBNET: &[&str] = &[
     "static",
 ];
 /// Keys of an instance group.
-const INSTANCE_GROUP: &[&str] = &[
+const INSTANCE_GROUP_KEYS: &[&str] = &[
     "azs",
     "env",
     "instances",
@@ -107,27 +108,27 @@ const INSTANCE_GROUP: &[&str] = &[
 /// of the others, for each wrong address of a subnet, and for an instance group without jobs.
 pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
     let mut warnings = Vec::new();
-    check_spelling(&manifest.root, "", MANIFEST, &mut warnings);
+    check_spelling(&manifest.root, "", MANIFEST_KEYS, &mut warnings);
     for (path, release) in entries(manifest, "releases") {
-        check_spelling(release, &path, RELEASE, &mut warnings);
+        check_spelling(release, &path, RELEASE_KEYS, &mut warnings);
     }
     let provider = manifest.root.get("cloud_provider");
     if let Some(provider) = provider {
-        check(provider, "cloud_provider", CLOUD_PROVIDER, &mut warnings);
+        check(provider, "cloud_provider", CLOUD_PROVIDER_KEYS, &mut warnings);
         // A key in place of `path` is an error.
         if let Some(cpi) = provider.get("cpi").filter(|cpi| unknown_cpi_key(cpi).is_none()) {
             check(cpi, "cloud_provider.cpi", &CPI_KEYS, &mut warnings);
         }
         if let Some(userland) = provider.get("userland") {
-            check(userland, "cloud_provider.userland", USERLAND, &mut warnings);
+            check(userland, "cloud_provider.userland", USERLAND_KEYS, &mut warnings);
         }
     }
     let config = manifest.cpi_config.as_ref().unwrap_or(&manifest.root);
     let cpis = config.get("cpis").and_then(Node::as_seq).unwrap_or_default();
     for (index, cpi) in cpis.iter().enumerate() {
-        check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY, &mut warnings);
+        check(cpi, &format!("cpis[{index}]"), CPI_CONFIG_ENTRY_KEYS, &mut warnings);
         if let Some(userland) = cpi.get("userland") {
-            check(userland, &format!("cpis[{index}].userland"), USERLAND, &mut warnings);
+            check(userland, &format!("cpis[{index}].userland"), USERLAND_KEYS, &mut warnings);
         }
     }
     for (section, known_keys) in ENTRIES {
@@ -139,30 +140,30 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
         for (path, entry) in entries(manifest, section) {
             check_spelling(entry, &path, known_keys, &mut warnings);
             if let Some(stemcell) = entry.get("stemcell") {
-                check_spelling(stemcell, &format!("{path}.stemcell"), POOL_STEMCELL, &mut warnings);
+                check_spelling(stemcell, &format!("{path}.stemcell"), POOL_STEMCELL_KEYS, &mut warnings);
             }
         }
     }
     for (path, network) in entries(manifest, "networks") {
-        check_spelling(network, &path, NETWORK, &mut warnings);
+        check_spelling(network, &path, NETWORK_KEYS, &mut warnings);
         let subnets = network.get("subnets").and_then(Node::as_seq).unwrap_or_default();
         for (index, subnet) in subnets.iter().enumerate() {
             let path = format!("{path}.subnets[{index}]");
-            check_spelling(subnet, &path, SUBNET, &mut warnings);
+            check_spelling(subnet, &path, SUBNET_KEYS, &mut warnings);
             check_addresses(subnet, &path, &mut warnings);
         }
     }
     let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| manifest.root.get(key)?.as_seq());
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let path = format!("instance_groups[{index}]");
-        check_spelling(group, &path, INSTANCE_GROUP, &mut warnings);
+        check_spelling(group, &path, INSTANCE_GROUP_KEYS, &mut warnings);
         if group.as_map().is_some() && group.get("jobs").or_else(|| group.get("templates")).is_none() {
             let place = group.position.describe();
             warnings.push(format!("{place}: `{path}` has no `jobs`, so nothing will run on the VM"));
         }
         let jobs = group.get("jobs").and_then(Node::as_seq).unwrap_or_default();
         for (index, job) in jobs.iter().enumerate() {
-            check_spelling(job, &format!("{path}.jobs[{index}]"), JOB, &mut warnings);
+            check_spelling(job, &format!("{path}.jobs[{index}]"), JOB_KEYS, &mut warnings);
         }
         if let Some(resources) = group.get("vm_resources") {
             check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);

@@ -14,7 +14,8 @@ const MIN_BAR_COLUMNS: usize = 72;
 const MIN_LONG_BAR_COLUMNS: usize = 110;
 /// The minimum width of a name.
 const MIN_NAME_COLUMNS: usize = 16;
-/// The minimum age of a stage that shows its log and usual duration.
+/// The age from which a stage shows its log and its usual duration. A usual duration of at least this is
+/// shown at once.
 const MIN_DETAILED_DURATION: Duration = Duration::from_secs(1);
 /// The number of milliseconds per frame of the spinner.
 const SPINNER_FRAME_MS: u128 = 100;

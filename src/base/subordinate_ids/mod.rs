@@ -27,7 +27,7 @@ pub const COMMAND: &str = "take-files";
 pub const MAX_ID: u32 = 65_535;
 /// The directories in which programs are looked up. The first one is that of NixOS.
 const SEARCH_PATH: [&str; 5] = ["/run/wrappers/bin", "/usr/local/bin", "/usr/bin", "/usr/sbin", "/bin"];
-/// The programs that map ids, with the package that has them.
+/// The programs that map ids.
 const PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
 
 /// A range of ids.

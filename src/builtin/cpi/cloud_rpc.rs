@@ -286,7 +286,7 @@ fn lock_disk_and_vm<C: CloudMethods>(
     Ok(DiskAndVm { disk, disk_lock, vm, vm_lock, is_attached })
 }
 
-/// `attach_disk`: succeeds if the disk is already attached to this VM.
+/// `attach_disk`: also succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
     let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_already_attached)?;
     let hint = call.attach_disk(&disk_and_vm)?;
@@ -298,7 +298,7 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
     Ok(hint)
 }
 
-/// `detach_disk`: succeeds if the disk is already detached.
+/// `detach_disk`: also succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
     let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_still_attached)?;
     call.detach_disk(&disk_and_vm)?;

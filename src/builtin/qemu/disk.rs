@@ -128,7 +128,7 @@ pub(super) fn attach(call: &QemuCall, disk_and_vm: &DiskAndVm) -> CpiResult<Valu
     Ok(if call.is_v2 { hint(disk) } else { Value::Null })
 }
 
-/// `detach_disk`: succeeds if the disk is not attached.
+/// `detach_disk`: also succeeds if the disk is not attached.
 pub(super) fn detach(call: &QemuCall, disk_and_vm: &DiskAndVm) -> CpiResult<()> {
     let (vm, disk) = (&disk_and_vm.vm_lock.path, &disk_and_vm.disk);
     if !disk_and_vm.is_attached {

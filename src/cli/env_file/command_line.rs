@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 use super::find::{self, OpenedEnvFile, SearchResult};
 use super::read::KEYS_HINT;
 use super::{EnvFile, read, trust};
-use crate::cli::hint_commands::{EnvironmentArgs, shown_words};
+use crate::cli::hint_commands::{RepeatedArgs, shown_words};
 use crate::cli::{Cli, help, paths};
 use crate::ui;
 use base::text::{and_list, capitalized, clean_line, shell_word};
@@ -22,7 +22,7 @@ use base::{Error, ErrorKind, Result};
 /// The parsed arguments of this process.
 pub(in crate::cli) enum CommandLine {
     /// A command, its words for hints, and remarks about the env file.
-    Understood(Box<Cli>, EnvironmentArgs, Vec<Remark>),
+    Understood(Box<Cli>, RepeatedArgs, Vec<Remark>),
     /// A command with an unusable env file.
     Unusable(Box<Cli>, Error),
     /// Invalid arguments, or a request for help.
@@ -58,7 +58,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = innermost_command(&first_matches);
-    let environment_args = EnvironmentArgs::of(matches, &|id| is_given(matches, id));
+    let repeated_args = RepeatedArgs::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
     };
@@ -84,7 +84,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
-            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, environment_args, Vec::new())),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, Vec::new())),
             (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
@@ -104,7 +104,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     }
     let Some(file) = file else {
         return match (parse_strictly(), remarks.first()) {
-            (Ok(cli), _) => Ok(CommandLine::Understood(cli, environment_args, remarks)),
+            (Ok(cli), _) => Ok(CommandLine::Understood(cli, repeated_args, remarks)),
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
                 unusable_if_unnamed(error, Some(clean_line(text)))
             }
@@ -115,14 +115,14 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
             }
         };
     };
-    let environment_args = match file.manifest() {
-        Some(_) if !is_named => environment_args.with_found_manifest(),
-        _ => environment_args,
+    let repeated_args = match file.manifest() {
+        Some(_) if !is_named => repeated_args.with_found_manifest(),
+        _ => repeated_args,
     };
     let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
     match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
-            Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), environment_args, remarks))
+            Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), repeated_args, remarks))
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable_file(error),

@@ -52,7 +52,7 @@ pub static TOPICS: [Topic; 34] = [
     topic!("encryption", "Encrypt state and vars store with age"),
     topic!("vars-exec", "Take secrets from Vault, CredHub, sops, pass, …"),
     topic!("secrets", "Which values are redacted in output"),
-    topic!("local", "The CPI `local`: VMs from processes"),
+    topic!("local", "The CPI `local`: VMs made of processes"),
     topic!("qemu", "The CPI `qemu`: VMs with a kernel"),
     topic!("userland", "Compile and run a CPI without a toolchain"),
     topic!("several-cpis", "One manifest for several clouds, and moves"),

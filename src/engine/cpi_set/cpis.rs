@@ -202,7 +202,7 @@ impl<'a> Cpis<'a> {
 
     /// Returns the hint for a CPI that denies what is on record: where to look for a mistake.
     /// `changed_properties` are those of [`Self::find_changed_location_properties`].
-    pub(crate) fn check_hint(&self, cpi: Option<&str>, changed_properties: &[String]) -> String {
+    pub(crate) fn misplacement_hint(&self, cpi: Option<&str>, changed_properties: &[String]) -> String {
         let place = match self.resolved_cpis.location(cpi) {
             _ if is_other_kind(changed_properties) => {
                 "pass the manifest and ops files with which it was created".to_owned()

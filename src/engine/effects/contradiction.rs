@@ -16,7 +16,7 @@ pub(crate) struct Contradiction {
     description: String,
     /// The CPI's properties that have changed since the VM was created.
     changed_properties: Vec<String>,
-    check_hint: String,
+    misplacement_hint: String,
     forget_command: String,
 }
 
@@ -36,7 +36,7 @@ impl Contradiction {
         let changed_properties = executor.find_changed_location_properties(vm.cpi())?;
         Ok(Some(Contradiction {
             description: describe_denied(vm, agent.address()) + &id,
-            check_hint: executor.cpis().check_hint(vm.cpi(), &changed_properties),
+            misplacement_hint: executor.cpis().misplacement_hint(vm.cpi(), &changed_properties),
             changed_properties,
             forget_command: forget_command_of(&vm.clone().into()),
         }))
@@ -68,7 +68,7 @@ impl Contradiction {
 
     /// Returns the two hints: correct the properties of the CPI, or forget the record of the VM.
     pub(crate) fn hints(&self) -> [String; 2] {
-        [self.check_hint.clone(), self.hint_to_forget()]
+        [self.misplacement_hint.clone(), self.hint_to_forget()]
     }
 
     fn hint_to_forget(&self) -> String {

@@ -229,7 +229,7 @@ impl Deletion<'_> {
         let (resource, label) = (self.resource, cpi_label(self.resource.cpi()));
         Error::failure(format!("{label} says that {resource} does not exist; it stays on record"))
             .with_note(probable_cause(changed_properties, resource.kind()))
-            .with_hint(executor.cpis().check_hint(resource.cpi(), changed_properties))
+            .with_hint(executor.cpis().misplacement_hint(resource.cpi(), changed_properties))
             .with_hint(format!("if it is gone, forget its record: `{}`", forget_command_of(resource)))
     }
 

@@ -111,10 +111,8 @@ fn is_deploy_unfinished(state: &State, runs: &[RecordedRun]) -> bool {
     state.vm_handle().is_some() && state.current_deploy_digest.is_empty() && history::has_failed_deploy(runs)
 }
 
-/// Returns the error for a deploy that did not finish.
-fn unfinished_deploy_error() -> Error {
-    Error::failure("the last deploy did not finish")
-}
+/// The problem that the last deploy did not finish.
+const UNFINISHED_DEPLOY: &str = "the last deploy did not finish";
 
 /// Returns the names of the jobs on the VM from the answer to `get_state`.
 fn job_names(agent_state: &Value) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{is_deploy_unfinished, read_recorded_runs, unfinished_deploy_error};
+use super::{UNFINISHED_DEPLOY, is_deploy_unfinished, read_recorded_runs};
 use crate::agent::other_credentials::OtherCredentials;
 use crate::agent::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, create_client,
@@ -594,7 +594,7 @@ impl StatusCollector<'_> {
             true => Vec::new(),
             false => changed_properties(denied_cpi)?,
         };
-        let denied_vm_hint = cpis.check_hint(denied_cpi, &changed_properties);
+        let denied_vm_hint = cpis.misplacement_hint(denied_cpi, &changed_properties);
         if problem.is_none() {
             asking.finish();
         }
@@ -930,7 +930,7 @@ impl Status {
         }
         if job_state == "running" && self.is_deploy_unfinished {
             return Some(
-                unfinished_deploy_error()
+                Error::failure(UNFINISHED_DEPLOY)
                     .with_hint(next_hint("to finish it: `monopile create-env MANIFEST`")),
             );
         }

@@ -86,7 +86,7 @@ pub enum Step {
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopJobs(VmHandle),
     /// Like `StopJobs`, if the stop is expected to fail: the VM is gone, or its agent cannot be used. It is
-    /// tried all the same.
+    /// tried nevertheless.
     StopJobsIfPossible(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
     SnapshotDisk(DiskHandle),

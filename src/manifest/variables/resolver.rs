@@ -427,12 +427,12 @@ impl<'a> Resolver<'a> {
         mark_used(node, &mut self.used_names);
     }
 
-    /// Returns the names of the variables that were requested.
+    /// Returns the names of the variables that were requested or marked as used.
     pub fn used_names(&self) -> impl Iterator<Item = &str> + Clone {
         self.used_names.iter().map(String::as_str)
     }
 
-    /// Returns true if this variable was requested.
+    /// Returns true if this variable was requested or marked as used.
     pub fn is_used(&self, name: &str) -> bool {
         self.used_names.contains(name)
     }

@@ -172,7 +172,8 @@ fn add_variables_and_files(text: &mut String, grammar: &Command) {
         env_vars::variables().map(|variable| (variable.name.to_owned(), escape_cell(variable.meaning))),
     );
     text.push_str("\n## Environment variables\n\nAn option overrides its variable. ");
-    text.push_str("CPIs and packaging scripts get all variables.\n\n| variable | meaning |\n|---|---|\n");
+    text.push_str("CPIs and packaging scripts get all variables, but [in a userland](userland.md) ");
+    text.push_str("only some.\n\n| variable | meaning |\n|---|---|\n");
     rows.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap());
     text.push_str("\n## Files\n\nSTATE is the path of the state. For a state in a bucket, see ");
     text.push_str("[its objects](shared-state.md#objects).\n\n| path | content |\n|---|---|\n");

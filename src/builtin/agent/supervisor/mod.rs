@@ -357,7 +357,7 @@ impl SupervisorState {
                         .any(|name| remaining_services.iter().any(|other| other.spec.name == *name))
                 });
             if next_level.is_empty() {
-                // `check_dependencies` rejects cycles. If there is one all the same, its services must still
+                // `check_dependencies` rejects cycles. If there is one nevertheless, its services must still
                 // be stopped.
                 levels.push(later_services.iter().map(|service| service.spec.name.clone()).collect());
                 break;
@@ -412,7 +412,7 @@ pub(super) fn read_boot_identity() -> String {
     format!("{} {init} {start_time}", boot.trim())
 }
 
-/// Removes all pid files after a boot of the VM, because they are from an earlier boot.
+/// Removes all files of the run directory after a boot of the VM: their pids are from an earlier boot.
 pub(super) fn forget_pid_files(run_directory: &Path) {
     for entry in walkdir::WalkDir::new(run_directory).follow_links(false).into_iter().flatten() {
         // `run_directory` itself may be a link. Links below it are removed, not followed.

@@ -241,7 +241,7 @@ const REASON_LINES: usize = 3;
 /// Runs a program without input and returns its standard output. Fails if its exit status is not 0. The error
 /// does not quote the arguments, which may contain a password.
 fn run(command: &mut Command, action: &str) -> CpiResult<String> {
-    let output = spawn(command, Stdio::null(), action)?;
+    let output = run_to_end(command, Stdio::null(), action)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
@@ -255,7 +255,7 @@ fn run(command: &mut Command, action: &str) -> CpiResult<String> {
 }
 
 /// Runs a program and returns its output with any exit status.
-fn spawn(command: &mut Command, stdin: Stdio, action: &str) -> CpiResult<Output> {
+fn run_to_end(command: &mut Command, stdin: Stdio, action: &str) -> CpiResult<Output> {
     command.stdin(stdin).output().map_err(|error| {
         let program = command.get_program().to_string_lossy();
         CpiFailure::cloud(format!("{action} failed: '{program}' cannot be run: {error}; is it installed?"))

@@ -124,8 +124,8 @@ fn start(
                 .map_err(|error| io::Error::other(format!("writing '{path}' failed: {error}")))
         })
     };
-    // Counts only processes of the program's user namespace. The kernel exempts root of this machine from
-    // it, for whom `limit_processes` counts.
+    // Counts only processes of the program's user namespace. The kernel does not apply it to root of this
+    // machine, whose processes `limit_processes` counts.
     let hard_limit = rustix::process::getrlimit(Resource::Nproc).maximum;
     let maximum = Some(hard_limit.unwrap_or(MAX_PROCESSES).min(MAX_PROCESSES));
     let limit = Rlimit { current: maximum, maximum };

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::super::UNFINISHED_DEPLOY;
 use super::super::status::untracked_disk_hint;
-use super::super::unfinished_deploy_error;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
 use super::{FailedCall, Problem, ProblemKind, ProblemSubject, Repair};
@@ -19,7 +19,7 @@ use crate::effects::{
 use crate::jobs::AgentState;
 use crate::protocol::DiskCid;
 use crate::recovery::suspects::{self, AnsweringSuspect};
-use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, VmHandle};
+use crate::state::{DiskHandle, DiskRecord, Resource, Suspect, SuspectGroup, UndeployedBy, VmHandle};
 use base::console::LastBoot;
 use base::text::comma_list;
 use base::{Error, Result};
@@ -44,18 +44,45 @@ pub(super) struct Diagnosis {
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
     pub(super) unchecked_resources: UncheckedResources,
-    /// True if the last deploy to the VM did not finish.
-    pub(super) is_deploy_unfinished: bool,
+    /// The change of the VM that did not finish.
+    pub(super) unfinished_change: Option<UnfinishedChange>,
     /// False if the agent answers, and no jobs were deployed to the VM.
     pub(super) has_jobs: bool,
 }
 
-/// The hint for a deploy that did not finish.
-const FINISH_DEPLOY_HINT: &str = "finish the last deploy: `monopile create-env MANIFEST`";
+/// A change of an environment with a VM that did not finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UnfinishedChange {
+    /// A deploy.
+    Deploy,
+    /// A `delete-env`.
+    Deletion,
+}
 
-/// Returns the error for a deploy that did not finish.
-pub(super) fn unfinished_error(is_unfinished: bool) -> Option<Error> {
-    is_unfinished.then(|| unfinished_deploy_error().with_hint(FINISH_DEPLOY_HINT))
+impl UnfinishedChange {
+    /// Describes it as a sentence without its end.
+    pub(super) fn description(self) -> &'static str {
+        match self {
+            UnfinishedChange::Deploy => UNFINISHED_DEPLOY,
+            UnfinishedChange::Deletion => UndeployedBy::Deletion.reason(),
+        }
+    }
+
+    /// Returns the commands that finish it.
+    fn hints(self) -> &'static [&'static str] {
+        match self {
+            UnfinishedChange::Deploy => &["finish the last deploy: `monopile create-env MANIFEST`"],
+            UnfinishedChange::Deletion => &[
+                "to finish the deletion: `monopile delete-env MANIFEST`",
+                "to keep the environment: `monopile create-env MANIFEST`",
+            ],
+        }
+    }
+
+    /// Returns the error for it.
+    pub(super) fn error(self) -> Error {
+        Error::failure(self.description()).with_hints(self.hints().iter().copied())
+    }
 }
 
 /// Resources about which the CPI could not be asked, because its call failed.
@@ -258,7 +285,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
             hints.push(hint_for_denied_mount(disk));
         } else if is_contradicted || cause.is_some() {
             let cpi = denied_resources.first().and_then(Resource::cpi);
-            hints.push(probe.executor.cpis().check_hint(cpi, &changed_properties(cpi)?));
+            hints.push(probe.executor.cpis().misplacement_hint(cpi, &changed_properties(cpi)?));
         }
         if let Some(cause) = cause {
             probe.run.reporter.note(cause);
@@ -296,10 +323,13 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         ));
     }
     // No deploy runs while the state is locked, so a VM without jobs also shows a run of another machine.
-    let is_deploy_unfinished = probe.has_failed_deploy || !has_jobs;
-    if !problems.is_empty() && is_deploy_unfinished {
-        probe.run.reporter.note("the last deploy did not finish");
-        hints.push(FINISH_DEPLOY_HINT.to_owned());
+    let unfinished_change = match state.monopile.undeployed_by {
+        Some(UndeployedBy::Deletion) if state.vm_handle().is_some() => Some(UnfinishedChange::Deletion),
+        _ => (probe.has_failed_deploy || !has_jobs).then_some(UnfinishedChange::Deploy),
+    };
+    if let Some(unfinished_change) = unfinished_change.filter(|_| !problems.is_empty()) {
+        probe.run.reporter.note(unfinished_change.description());
+        hints.extend(unfinished_change.hints().iter().copied().map(str::to_owned));
     }
     Ok(Diagnosis {
         findings,
@@ -307,7 +337,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
         hints,
         has_other_address,
         unchecked_resources,
-        is_deploy_unfinished,
+        unfinished_change,
         has_jobs,
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::diagnose::{UncheckedResources, unfinished_error};
+use super::diagnose::{UncheckedResources, UnfinishedChange};
 use super::{Problem, ProblemKind, Repair};
 use base::text;
 use base::{Error, ErrorKind};
@@ -104,17 +104,17 @@ pub struct CloudReport {
     pub(super) has_other_address: bool,
     /// The resources about which the CPI could not be asked.
     pub(super) unchecked_resources: UncheckedResources,
-    /// True if the last deploy to the VM did not finish.
-    pub(super) is_deploy_unfinished: bool,
+    /// The change of the VM that did not finish.
+    pub(super) unfinished_change: Option<UnfinishedChange>,
 }
 
 impl CloudReport {
-    /// Returns the error for drift, or else for what could not be checked, or for a deploy that did not
+    /// Returns the error for drift, or else for what could not be checked, or for a change that did not
     /// finish.
     pub fn problem_error(&self) -> Option<Error> {
         self.drift_error()
             .or_else(|| self.unchecked_resources.unchecked_error())
-            .or_else(|| unfinished_error(self.is_deploy_unfinished))
+            .or_else(|| self.unfinished_change.map(UnfinishedChange::error))
     }
 
     fn drift_error(&self) -> Option<Error> {

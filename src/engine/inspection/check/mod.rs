@@ -23,7 +23,7 @@ use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, SuspectGroup, VmHandle};
 use base::{Error, ErrorKind, Result, text};
-use diagnose::{Diagnosis, UncheckedResources};
+use diagnose::{Diagnosis, UncheckedResources, UnfinishedChange};
 use erb::RendererChoice;
 use manifest::Inputs;
 use probe::{CloudCheckInputs, Probe};
@@ -134,8 +134,8 @@ impl Repair {
         }
     }
 
-    /// Returns true if the repair may be made without asking, because it loses nothing that is not already
-    /// lost.
+    /// Returns true if the repair may be made without asking: it loses no disk. [`Repair::RecreateVm`] is
+    /// offered for a VM that does not exist or does not work, and deletes what is left of it.
     pub fn is_safe(self) -> bool {
         match self {
             Repair::RebootVm | Repair::RecreateVm | Repair::ReattachDisk | Repair::MountDisk => true,
@@ -326,8 +326,8 @@ pub struct CloudCheckResult {
     suspects: Vec<String>,
     /// The resources about which the CPI could not be asked.
     unchecked_resources: UncheckedResources,
-    /// True if the last deploy to the VM did not finish.
-    is_deploy_unfinished: bool,
+    /// The change of the VM that did not finish.
+    unfinished_change: Option<UnfinishedChange>,
 }
 
 /// Chooses among the untried repairs of a problem.
@@ -341,12 +341,12 @@ const FORGET_DISK_HINTS: [&str; 2] = [
 ];
 
 impl CloudCheckResult {
-    /// Returns the error for unsolved problems, or else for what could not be checked, or for a deploy that
+    /// Returns the error for unsolved problems, or else for what could not be checked, or for a change that
     /// did not finish. The caller shows the problems themselves.
     pub fn remaining_error(&self) -> Option<Error> {
         self.unsolved_error()
             .or_else(|| self.unchecked_resources.unchecked_error())
-            .or_else(|| diagnose::unfinished_error(self.is_deploy_unfinished))
+            .or_else(|| self.unfinished_change.map(UnfinishedChange::error))
     }
 
     /// Returns the verdict if no problem was found.
@@ -363,8 +363,8 @@ impl CloudCheckResult {
             CloudCheckResult { has_vm: false, .. } => {
                 "No VM is on record, and no problem was found with the rest."
             }
-            CloudCheckResult { is_deploy_unfinished: true, .. } => {
-                "VM, agent and disks are as recorded, but the last deploy did not finish."
+            CloudCheckResult { unfinished_change: Some(unfinished_change), .. } => {
+                &format!("VM, agent and disks are as recorded, but {}.", unfinished_change.description())
             }
             CloudCheckResult { suspects, .. } if !suspects.is_empty() => {
                 "VM, agent and disks are as recorded."
@@ -447,12 +447,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
     probe.executor.cpis().install_all_of(&probe.state, &validating)?;
     validating.finish();
     let Diagnosis {
-        mut findings,
-        mut hints,
-        has_other_address,
-        unchecked_resources,
-        is_deploy_unfinished,
-        ..
+        mut findings, mut hints, has_other_address, unchecked_resources, unfinished_change, ..
     } = diagnose::diagnose(&probe, request.agent_timeout)?;
     for (intent, call) in &open_calls {
         let (cid, cpi) = (intent.request_id.to_string(), intent.cpi.as_deref());
@@ -484,7 +479,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
         let call_finding = Finding::new(finding::OPEN_CALL, cid, cpi, status, detail);
         findings.push(Finding { short_description, ..call_finding });
     }
-    Ok(CloudReport { findings, hints, has_other_address, unchecked_resources, is_deploy_unfinished })
+    Ok(CloudReport { findings, hints, has_other_address, unchecked_resources, unfinished_change })
 }
 
 /// Finds problems, and makes the repairs that `choose` selects.
@@ -523,7 +518,7 @@ fn check_and_repair(
             hints,
             has_other_address,
             unchecked_resources,
-            is_deploy_unfinished,
+            unfinished_change,
             has_jobs,
         } = diagnose::diagnose(&context.probe, request.agent_timeout)?;
         result.hints = hints;
@@ -536,7 +531,7 @@ fn check_and_repair(
         let suspects = SuspectGroup::all(&state.monopile.suspects);
         result.suspects = suspects.iter().map(SuspectGroup::short_text).collect();
         result.unchecked_resources = unchecked_resources;
-        result.is_deploy_unfinished = is_deploy_unfinished;
+        result.unfinished_change = unfinished_change;
         for treated_problem in &mut result.problems {
             treated_problem.is_solved =
                 !problems.iter().any(|problem| is_same(problem, &treated_problem.problem));

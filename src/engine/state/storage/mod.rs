@@ -105,7 +105,7 @@ const LOCK_DOCUMENT: &str = ".lock";
 pub const COMPANION_FILES: [(&str, &str); 4] = [
     (BACKUP_DOCUMENT, "The state before the last write"),
     (VERSIONS_FOLDER, "The states before each of the last 10 runs that changed it, a directory"),
-    (JOURNAL_FOLDER, "The CPI calls in flight with their answers and logs, a directory"),
+    (JOURNAL_FOLDER, "The open CPI calls with their answers and logs, a directory"),
     (LOCK_DOCUMENT, "The lock, with the run that holds it"),
 ];
 

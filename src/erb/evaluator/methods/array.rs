@@ -354,7 +354,7 @@ impl Interpreter {
                 return stdlib::shellwords::call_class_method(self, "join", &Args::new(vec![receiver]));
             }
             "shuffle" | "sample" => {
-                return Err(self.unsupported_error(format!("Array#{name}, whose result is random")));
+                return Err(self.unsupported_error(format!("Array#{name} (its result is random)")));
             }
             _ => return self.call_enumerable_method(&receiver, name, args),
         }))

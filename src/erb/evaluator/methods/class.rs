@@ -336,7 +336,7 @@ impl Interpreter {
             "Math" => return self.call_math_method(name, args),
             "Regexp" => return self.call_regexp_class_method(name, args, env),
             "SecureRandom" | "Random" => {
-                return Err(self.unsupported_error(format!("{label}.{name}, whose result is random")));
+                return Err(self.unsupported_error(format!("{label}.{name} (its result is random)")));
             }
             "File" => return stdlib::path::call_class_method(self, name, args),
             "Dir" | "IO" | "Process" | "Socket" | "Net::HTTP" | "FileUtils" | "Tempfile" | "Resolv" => {

@@ -300,7 +300,7 @@ impl Interpreter {
                 let tag = self.arg(args, 0)?;
                 return Err(Flow::Throw(tag, args.get(1).cloned().unwrap_or(Value::Nil)));
             }
-            "rand" => return Err(self.unsupported_error("rand, whose result is random")),
+            "rand" => return Err(self.unsupported_error("rand (its result is random)")),
             "caller" | "caller_locations" => Value::array(Vec::new()),
             "freeze" => receiver.clone(),
             "exit" | "abort" | "exit!" => {

@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::ironic::storage::{Export, Iscsi, Login, spawn};
+use crate::ironic::storage::{Export, Iscsi, Login, run_to_end};
 use crate::ironic::volume::VolumeName;
 use base::files::durable;
 
@@ -260,7 +260,7 @@ impl Lio {
         durable::write_atomically(&script, lines.join("\n").as_bytes()).map_err(io_error)?;
         let mut command = Command::new(&self.program);
         command.env("HOME", scratch.path()).env("TARGETCLI_HOME", scratch.path());
-        spawn(&mut command, Stdio::from(File::open(&script).map_err(io_error)?), action)
+        run_to_end(&mut command, Stdio::from(File::open(&script).map_err(io_error)?), action)
     }
 }
 
