@@ -30,7 +30,7 @@ fn rejects_invalid_states_and_names_the_line() {
         ("with a BOM", b"\xef\xbb\xbf{\"director_id\": \"d\"}".to_vec(), "byte order mark", "line 1"),
         ("not UTF-8", b"{\"director_id\": \"d\xff\"}".to_vec(), "not valid JSON", "line 1"),
         ("a key twice", top("\"disks\": [],\n  \"disks\": []").into(), "duplicate field `disks`", "line 4"),
-        ("without a director", b"{\n  \"disks\": []\n}".to_vec(), "director_id", "line 3"),
+        ("without a director", b"{\n  \"disks\": []\n}".to_vec(), "director_id", "which every state has"),
         ("of another kind", b"{\"a\": 1}".to_vec(), "it is another JSON file", ""),
         ("an empty director", b"{\n  \"director_id\": \" \"\n}".to_vec(), "`director_id` is empty", "line 2"),
         ("a VM without a CID", top("\"current_vm_cid\": \" \"").into(), "`current_vm_cid` is blank", "line \
