@@ -26,6 +26,10 @@ const STORE: &str = "STORE";
 /// Stands in hints for the words of this command line. Options may follow.
 const SAME_COMMAND: &str = "SAME-COMMAND";
 
+/// Options that the operator decides anew for each run. A hint does not repeat them: it would forget a call of
+/// this run before the operator has looked in the IaaS.
+const ONE_TIME_OPTIONS: [&str; 1] = ["--forget-open-calls"];
+
 /// The options that a hint adds to the same options of the command line. Other options of a hint replace
 /// them.
 const REPEATABLE: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
@@ -153,6 +157,7 @@ impl RepeatedArgs {
         let mut words = self.command_line.clone();
         let double_dash = words.iter().position(|word| word == "--");
         let words_for_program = double_dash.map(|index| words.split_off(index)).unwrap_or_default();
+        words.retain(|word| !ONE_TIME_OPTIONS.contains(&word.as_str()));
         for (index, option) in option_words.iter().enumerate().filter(|(_, word)| word.starts_with("--")) {
             if REPEATABLE.contains(option) {
                 continue;
@@ -447,6 +452,7 @@ mod tests {
         for (words, expected) in [
             (&["-nv", "pin=123456789"][..], "-nv 'pin=…'"),
             (&["-nvpin=123456789"], "'-nvpin=…'"),
+            (&["-n", "--forget-open-calls"], "-n"),
             (&["-v", "port=8580", "-o", "v=1.yml", "-ov=1.yml"], "-v port=8580 -o v=1.yml -ov=1.yml"),
         ] {
             let args = ["monopile", "plan"].iter().chain(words).map(OsString::from);

@@ -233,6 +233,26 @@ fn unfinished_deploy_is_no_healthy_environment() {
 }
 
 #[test]
+fn unfinished_deletion_is_no_unfinished_deploy() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    hello.set_script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "X", false));
+    hello.delete(&[]).exits_with(1);
+    for extra_args in [&["-n"][..], &["--report"]] {
+        let output = run(&hello, "cloud-check", extra_args).exits_with(1);
+        for text in [
+            "error: a delete-env began, but did not finish\n",
+            "hint: to finish the deletion: `monopile delete-env hello/manifest.yml ",
+            "hint: to keep the environment: `monopile create-env hello/manifest.yml ",
+        ] {
+            assert!(output.stderr.contains(text), "{extra_args:?}: {text}: {}", output.stderr);
+        }
+    }
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn failed_reboot_is_followed_by_a_new_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
