@@ -204,9 +204,9 @@ impl Digest {
     /// Checks the digest of a file like [`Digest::check`], with a hint for a digest that the operator gives.
     pub fn check_with_hint(&self, actual: &Digest, file: &str) -> Result<()> {
         self.check(actual, file).map_err(|mismatch| match actual.part_for(self.strongest()) {
-            Some(digest) => {
-                mismatch.with_hint(format!("if this is the right file, correct its digest: `sha1: {digest}`"))
-            }
+            Some(digest) => mismatch
+                .with_hint("compare the digest with the publisher's: the file may be damaged")
+                .with_hint(format!("if this is the right file, correct its digest: `sha1: {digest}`")),
             None => mismatch,
         })
     }

@@ -477,6 +477,11 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
         return vec![format!("for the values: {}", as_option("--context"))];
     }
     if line.takes("job") {
+        // `logs -n 5 MANIFEST`: the number counts as the manifest.
+        let word_before = index.checked_sub(1).and_then(|before| line.words().get(before).cloned());
+        if let Some(hint) = word_before.and_then(|word| number_hint(&word, line.command)) {
+            return vec![hint];
+        }
         return vec![format!("for a job: {}", as_option("--job"))];
     }
     if line.takes("resolution") && line.flag_before(index).is_some() {
@@ -845,6 +850,7 @@ mod tests {
             ("monopile logs a.yml --tail 10", "did you mean '--num'?"),
             ("monopile status a.yml --tail 10", "list the options: `monopile status --help`"),
             ("monopile logs a.yml -n 10", "-n means --non-interactive; for a number: --num 10"),
+            ("monopile logs -n 10 a.yml", "-n means --non-interactive; for a number: --num 10"),
             ("monopile plan a.yml --json bosh", "write --json=bosh"),
             // Options without an effect are hidden.
             ("monopile create-env a.yml --clien x", "list the options: `monopile create-env --help`"),

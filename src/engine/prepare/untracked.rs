@@ -171,24 +171,22 @@ impl UntrackedListener {
                 let has_state = state
                     .resolve_links()
                     .is_ok_and(|storage| State::read(&storage).is_ok_and(|state| state.is_some()));
+                let place = if state.is_shared() { "URL" } else { "FILE" };
+                let other_state_hint =
+                    format!("if the VM has another state: `monopile SAME-COMMAND --state {place}`");
                 let error = match find_state_hint(run, inputs, "this VM", has_this_agent) {
                     Some(hint) => error.with_hint(hint),
                     // `state import` needs a state that does not exist.
-                    None if has_state => error,
+                    None if has_state => error.with_hint(other_state_hint),
                     None => {
-                        let place = if state.is_shared() { "URL" } else { "FILE" };
                         let import = import_command(run, inputs, vm.as_deref(), disks, stemcell);
                         let cids = match vm {
                             Some(_) => "the CID of its stemcell",
                             None => "its CID and that of its stemcell",
                         };
-                        error
-                            .with_hint(format!(
-                                "if the VM has another state: `monopile SAME-COMMAND --state {place}`"
-                            ))
-                            .with_hint(format!(
-                                "if its state is lost, find {cids} in the IaaS, and record the VM: `{import}`"
-                            ))
+                        error.with_hint(other_state_hint).with_hint(format!(
+                            "if its state is lost, find {cids} in the IaaS, and record the VM: `{import}`"
+                        ))
                     }
                 };
                 error
