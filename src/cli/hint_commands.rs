@@ -26,8 +26,8 @@ const STORE: &str = "STORE";
 /// Stands in hints for the words of this command line. Options may follow.
 const SAME_COMMAND: &str = "SAME-COMMAND";
 
-/// Options that the operator decides anew for each run. A hint does not repeat them: it would forget a call of
-/// this run before the operator has looked in the IaaS.
+/// Options that the operator decides anew for each run. A hint does not repeat them: it would forget a call
+/// of this run before the operator has looked in the IaaS.
 const ONE_TIME_OPTIONS: [&str; 1] = ["--forget-open-calls"];
 
 /// The options that a hint adds to the same options of the command line. Other options of a hint replace

@@ -170,7 +170,7 @@ fn unknown_outcome_is_the_hint_of_commands_that_need_a_vm() {
         let run = hello.world.finish(hello.command(command, &[]));
         let hint = "hint: the outcome of `create_vm` is unknown: ";
         assert!(run.stderr.contains("no VM is on record") && run.stderr.contains(hint), "{}", run.stderr);
-        assert!(run.stderr.contains("--forget-open-calls"), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(" --call "), "{command}: {}", run.stderr);
     }
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.create(&["--forget-open-calls"]).success();

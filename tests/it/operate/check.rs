@@ -239,9 +239,9 @@ fn unfinished_deletion_is_no_unfinished_deploy() {
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("delete_vm", 1, "X", false));
     hello.delete(&[]).exits_with(1);
     for extra_args in [&["-n"][..], &["--report"]] {
-        let output = run(&hello, "cloud-check", extra_args).exits_with(1);
+        let output = run(&hello, "cloud-check", extra_args).exits_with(6);
         for text in [
-            "error: a delete-env began, but did not finish\n",
+            "note: a delete-env began, but did not finish\n",
             "hint: to finish the deletion: `monopile delete-env hello/manifest.yml ",
             "hint: to keep the environment: `monopile create-env hello/manifest.yml ",
         ] {
