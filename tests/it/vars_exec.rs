@@ -98,7 +98,7 @@ fn unusable_program_is_rejected_without_its_secrets() {
         ("cat numbered", 3, "a variable's name must be a string, and this is a float"),
         ("true", 3, "vars program 'true' printed no variables"),
         ("yes hush-hush", 3, "vars program 'yes' printed more than 16.0 MiB"),
-        ("", 2, "invalid value for '--vars-exec <COMMAND>': it names no program"),
+        ("", 2, "the command of --vars-exec is not valid: it names no program"),
         ("  ", 2, "it names no program"),
         ("'' hush-hush", 2, "it names no program"),
         ("cat 'hush-hush", 2, "a quote is not closed"),
