@@ -157,6 +157,14 @@ impl Findings {
         self.checks.push(check);
     }
 
+    /// Requires that the median of a figure is at least `min_factor` times smaller than that of `bosh`.
+    /// `subject` begins the requirement.
+    pub(crate) fn faster_than_bosh(&mut self, subject: &str, ours: usize, theirs: usize, min_factor: f64) {
+        let factor = self.figures[theirs].median / self.figures[ours].median;
+        let must = format!("{subject}at least {min_factor} times faster than bosh (×{factor:.1})");
+        self.demand(&must, ours, Some(min_factor / factor), factor >= min_factor);
+    }
+
     /// Adds a check whose result the caller determined.
     pub(crate) fn demand(&mut self, must: &str, figure: usize, ratio: Option<f64>, is_met: bool) {
         self.checks.push(Check { must: must.to_owned(), figure, ratio, is_met });

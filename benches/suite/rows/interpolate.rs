@@ -58,12 +58,9 @@ fn measure(suite: &Suite) -> Findings {
     }
     compare(suite, &mut findings, DIRECTORS, 1, &inputs(suite, 1, &DIRECTOR), suite.bosh.as_ref());
     for (name, min_factor) in [(MANIFESTS, MIN_FACTOR_LARGE), (DIRECTORS, MIN_FACTOR_DIRECTOR)] {
-        if let Some((number, ours)) = findings.find(name, 1)
-            && let Some((_, theirs)) = findings.find(&bosh_row(name), 1)
-        {
-            let factor = theirs.median / ours.median;
-            let must = format!("at least {min_factor} times faster than bosh (×{factor:.1})");
-            findings.demand(&must, number, Some(min_factor / factor), factor >= min_factor);
+        let number = |name: &str| findings.find(name, 1).map(|(number, _)| number);
+        if let (Some(ours), Some(theirs)) = (number(name), number(&bosh_row(name))) {
+            findings.faster_than_bosh("", ours, theirs, min_factor);
         }
     }
     for scale in [1, 4, 16] {
