@@ -1,5 +1,6 @@
 //! Obtains the artifacts of a manifest, several at once, and identifies them.
 
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,7 @@ use manifest::deployment::{ArtifactOrigin, ArtifactRef, ReleaseRef, digest_hint}
 
 /// An artifact on this machine with its identity, and with its content if it is already unpacked.
 pub(crate) struct ObtainedArtifact {
-    /// Its place in the manifest, and its title.
-    title_with_place: String,
+    title: ArtifactTitle,
     pub(crate) source: Source,
     /// True unless it is a file or directory of the operator.
     pub(crate) is_downloaded: bool,
@@ -36,6 +36,19 @@ pub(crate) struct ObtainedArtifact {
     pub(crate) unpacked_stemcell: Option<Stemcell>,
     /// The release, if it is already unpacked.
     unpacked_release: Option<Release>,
+}
+
+/// The title of an artifact in errors.
+struct ArtifactTitle {
+    /// The place in the manifest as the beginning of an error, or nothing.
+    place: String,
+    title: String,
+}
+
+impl fmt::Display for ArtifactTitle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.place, self.title)
+    }
 }
 
 /// Releases that are obtained and unpacked before the other artifacts get any bandwidth.
@@ -69,7 +82,7 @@ impl ObtainedArtifact {
         let name = || format!("stemcell '{}'", self.identity.name);
         let unpack = || {
             unpack_stemcell(run, &self.source, self.expected_digest.as_ref(), &name(), stage)
-                .map_err(|error| unusable_error(&self.title_with_place, error))
+                .map_err(|error| unusable_error(&self.title, error))
         };
         self.unpacked_stemcell.clone().map_or_else(unpack, Ok)
     }
@@ -78,7 +91,7 @@ impl ObtainedArtifact {
     pub(crate) fn open_release(&self, run: &RunContext, stage: &Stage) -> Result<Release> {
         let unpack = || {
             unpack_release(run, &self.source, self.expected_digest.as_ref(), &self.identity.name, stage)
-                .map_err(|error| unusable_error(&self.title_with_place, error))
+                .map_err(|error| unusable_error(&self.title, error))
         };
         self.unpacked_release.clone().map_or_else(unpack, Ok)
     }
@@ -279,26 +292,30 @@ impl<'m> WantedArtifact<'m> {
         self.name.map_or_else(|| "the stemcell".to_owned(), |name| format!("release '{name}'"))
     }
 
-    /// Returns [`Self::title`] after the place in the manifest that an error is about.
-    fn title_with_place(&self, error: &Error) -> String {
-        let place = match &self.artifact.origin {
+    /// Returns [`Self::title`] with the place of the artifact in the manifest.
+    fn title_with_place(&self) -> ArtifactTitle {
+        ArtifactTitle { place: self.artifact.origin.prefix(), title: self.title() }
+    }
+
+    /// Like [`Self::title_with_place`], with the place that an error is about.
+    fn title_for_error(&self, error: &Error) -> ArtifactTitle {
+        match &self.artifact.origin {
             ArtifactOrigin::Manifest { sha1: Some(sha1), .. } if error.has_cause::<ParseDigestError>() => {
-                format!("{sha1}: ")
+                ArtifactTitle { place: format!("{sha1}: "), title: self.title() }
             }
-            origin => origin.prefix(),
-        };
-        format!("{place}{}", self.title())
+            _ => self.title_with_place(),
+        }
     }
 
     fn expected_digest(&self, url: &ArtifactUrl) -> Result<Option<Digest>> {
         let Some(text) = &self.artifact.sha1 else { return Ok(None) };
-        let (program, digest) = match text.split_once(':') {
-            Some(("sha256", _)) => ("sha256sum", "the part after sha256:"),
-            Some(("sha512", _)) => ("sha512sum", "the part after sha512:"),
-            _ => ("sha1sum", "it"),
-        };
         let digest = text.parse().map_err(|problem: ParseDigestError| {
             let error = Error::invalid(format!("the sha1 of '{url}' is not valid")).with_source(problem);
+            let (program, digest) = match text.split_once(':') {
+                Some(("sha256", _)) => ("sha256sum", "the part after sha256:"),
+                Some(("sha512", _)) => ("sha512sum", "the part after sha512:"),
+                _ => ("sha1sum", "it"),
+            };
             match url {
                 ArtifactUrl::Local(path) if path.is_dir() => {
                     error.with_hint("remove it: a directory needs no `sha1`")
@@ -360,7 +377,7 @@ impl<'m> WantedArtifact<'m> {
                 let unpacked_release = self.is_leading.then(unpack).transpose()?;
                 let is_downloaded = !matches!(url, ArtifactUrl::Local(_));
                 Ok(ObtainedArtifact {
-                    title_with_place: format!("{}{title}", self.artifact.origin.prefix()),
+                    title: self.title_with_place(),
                     source,
                     is_downloaded,
                     expected_digest,
@@ -447,7 +464,7 @@ fn obtain(
             Ok(artifact) => obtained_artifacts.push(artifact),
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),
             Err(error) if error.has_cause::<StoppedArtifact>() => {}
-            Err(error) => failures.push((artifacts[index].title_with_place(&error), error)),
+            Err(error) => failures.push((artifacts[index].title_for_error(&error), error)),
         }
     }
     for userland_ref in userlands {
@@ -456,14 +473,14 @@ fn obtain(
             fetcher.obtain(&url, expected.as_ref(), "the userland", stage.reporter())
         });
         if let Err(error) = obtained_userland {
-            failures.push((userland_ref.title(), error));
+            failures.push((ArtifactTitle { place: String::new(), title: userland_ref.title() }, error));
         }
     }
     combine_failures(failures).map_or(Ok(obtained_artifacts), Err)
 }
 
 /// Adds the place and the title of an artifact to its error. An interruption is not its fault.
-fn unusable_error(title: &str, error: Error) -> Error {
+fn unusable_error(title: &ArtifactTitle, error: Error) -> Error {
     match error.kind() {
         ErrorKind::Interrupted(_) => error,
         _ => {
@@ -471,9 +488,9 @@ fn unusable_error(title: &str, error: Error) -> Error {
             // Some errors begin with the artifact themselves.
             let names_artifact =
                 ["the stemcell '", "the release '"].iter().any(|name| text.starts_with(name));
-            let message = match title.rsplit_once(": ") {
-                Some((place, _)) if names_artifact => format!("{place}: {text}"),
-                _ => format!("{title} cannot be used: {text}"),
+            let message = match names_artifact && !title.place.is_empty() {
+                true => format!("{}{text}", title.place),
+                false => format!("{title} cannot be used: {text}"),
             };
             error.context(message)
         }
@@ -481,7 +498,7 @@ fn unusable_error(title: &str, error: Error) -> Error {
 }
 
 /// Combines the failures of artifacts into one error.
-fn combine_failures(mut failures: Vec<(String, Error)>) -> Option<Error> {
+fn combine_failures(mut failures: Vec<(ArtifactTitle, Error)>) -> Option<Error> {
     /// The maximum number of failures that the error describes.
     const MAX_SHOWN_FAILURES: usize = 10;
     let count = failures.len();
