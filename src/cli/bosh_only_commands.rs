@@ -128,7 +128,6 @@ pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
     } else {
         return error;
     };
-    // Without a grammar there is no usage below the message.
     clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{message}\n"))
 }
 

@@ -145,7 +145,7 @@ pub struct Cli {
 
 impl Cli {
     /// Returns the error for `--json=bosh` if the command cannot print the document of the bosh CLI.
-    fn json_error(&self, command: &clap::Command) -> Option<clap::Error> {
+    fn json_error(&self) -> Option<clap::Error> {
         let lacks_bosh_json = self.globals.json == Some(JsonForm::Bosh) && !self.command.has_bosh_json();
         lacks_bosh_json.then(|| {
             let message = match self.command.is_dry_run() {
@@ -159,7 +159,6 @@ impl Cli {
                 clap::error::ErrorKind::ArgumentConflict,
                 &message,
                 &["use --json".to_owned()],
-                command,
             )
         })
     }
@@ -656,7 +655,7 @@ fn run() -> ExitCode {
         }
     };
     let (name, command) = help::named_command(&grammar, &args);
-    if let Some(error) = cli.json_error(command) {
+    if let Some(error) = cli.json_error() {
         return finish::print_clap_error(&error, false);
     }
     let misread_error = suggestions::misread_manifest_error(&args, repeated_args.manifest(), command);

@@ -179,18 +179,13 @@ fn with_message(error: &clap::Error, message: &str, line: &RefusedCommandLine<'_
             vec![format!("list the {parts}: `{} --help`", line.name)]
         }
     };
-    error_with_hints(error.kind(), message, &hints, line.command)
+    error_with_hints(error.kind(), message, &hints)
 }
 
-/// Returns an error with this message and these hints, marked as clap marks its own.
-pub(super) fn error_with_hints(
-    kind: ErrorKind,
-    message: &str,
-    hints: &[String],
-    command: &Command,
-) -> clap::Error {
-    let style = command.get_styles().get_valid();
-    let hints = hints.iter().map(|hint| format!("  {style}tip:{style:#} {hint}\n"));
+/// Returns an error with this message and these hints, in the form that clap's own errors have. It has no
+/// colors, which [`super::finish::print_clap_error`] adds.
+pub(super) fn error_with_hints(kind: ErrorKind, message: &str, hints: &[String]) -> clap::Error {
+    let hints = hints.iter().map(|hint| format!("  tip: {hint}\n"));
     clap::Error::raw(kind, format!("{message}\n{}", hints.collect::<String>()))
 }
 

@@ -38,19 +38,14 @@ struct CommandParser;
 impl TypedValueParser for CommandParser {
     type Value = VarsProgram;
 
-    fn parse_ref(
-        &self,
-        command: &Command,
-        _: Option<&Arg>,
-        text: &OsStr,
-    ) -> Result<VarsProgram, clap::Error> {
+    fn parse_ref(&self, _: &Command, _: Option<&Arg>, text: &OsStr) -> Result<VarsProgram, clap::Error> {
         parse(text).map_err(|problem| {
             let message = format!(
                 "the command of --vars-exec is not valid: {problem}; it is not shown here, because it may \
                  contain a secret"
             );
             let hint = "quote the command as a whole: --vars-exec 'PROGRAM ARG'".to_owned();
-            error_with_hints(ErrorKind::ValueValidation, &message, &[hint], command)
+            error_with_hints(ErrorKind::ValueValidation, &message, &[hint])
         })
     }
 }
