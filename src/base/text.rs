@@ -147,9 +147,9 @@ fn disturbs_layout(character: char) -> bool {
 /// Returns true if any byte has the property. Checks blocks of bytes without a branch for each, so that the
 /// compiler uses vector instructions.
 pub(crate) fn contains_any(bytes: &[u8], has_property: impl Fn(u8) -> bool) -> bool {
-    let count_in = |block: &[u8]| block.iter().fold(0, |count, byte| count | u8::from(has_property(*byte)));
+    let is_in = |block: &[u8]| block.iter().fold(0, |flags, byte| flags | u8::from(has_property(*byte))) > 0;
     let (blocks, rest) = bytes.as_chunks::<32>();
-    blocks.iter().any(|block| count_in(block) > 0) || count_in(rest) > 0
+    blocks.iter().any(|block| is_in(block)) || is_in(rest)
 }
 
 /// Returns the text of a line without its line break. Bytes that are not UTF-8 are replaced.
