@@ -131,7 +131,8 @@ fn delete(scene: &Scene, new_cids: &BTreeSet<String>) {
 
 impl Scene {
     fn new() -> Scene {
-        let cloud = Cloud::with_properties(json!({"guest_timeout": 20}));
+        // Beside other tests, the guest may take a minute to release a disk.
+        let cloud = Cloud::with_properties(json!({"guest_timeout": 100}));
         cloud.set("kernel", json!(cloud.world.write("vmlinuz", tiny_kernel())));
         cloud.world.write("files.tgz", root_file_system().tgz());
         let stemcell = cloud.create_stemcell();

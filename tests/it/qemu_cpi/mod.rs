@@ -19,7 +19,7 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use crate::support::network::Network;
-use crate::support::process::{RunToEnd, WaitForEnd, prepare, wait_until};
+use crate::support::process::{RunToEnd, WaitForEnd, poll, prepare, wait_until};
 use crate::support::tarballs::{StemcellTarball, Tar};
 use crate::support::{MONOPILE, Run, World, free_port};
 
@@ -156,11 +156,12 @@ impl Cloud {
         answer[0].as_str().unwrap().to_owned()
     }
 
-    /// Waits until the guest runs.
+    /// Waits until the guest runs, which may take a minute beside other tests.
     fn wait_for_guest(&self, vm: &str, boots: usize) {
         let console = self.root().join("vms").join(vm).join("console.log");
-        wait_until("the guest writes to its console", || {
-            fs::read_to_string(&console).is_ok_and(|text| text.matches("tiny guest").count() >= boots)
+        poll("the guest writes to its console", || {
+            let text = fs::read_to_string(&console).unwrap_or_default();
+            (text.matches("tiny guest").count() >= boots).then_some(())
         });
     }
 
