@@ -10,9 +10,9 @@ use foldhash::fast::RandomState;
 
 /// The number of bytes that select the bucket, and the minimum length of a spelling.
 pub(super) const KEY_BYTES: usize = 4;
-/// The binary logarithm of the number of bits in the filter of an index. The filters of all indexes fit into
-/// the first cache of a processor.
-const FILTER_BITS_LOG2: u32 = 16;
+/// The number of words in the filter of an index. The filters of all indexes fit into the first cache of a
+/// processor.
+const FILTER_WORDS: usize = 1 << 10;
 
 /// A spelling of a secret, or an exempt text.
 pub(super) struct IndexedText {
@@ -24,27 +24,23 @@ pub(super) struct IndexedText {
     pub(super) margins: (usize, usize),
 }
 
-/// A set of keys, which are [`KEY_BYTES`] bytes each. It may contain keys that were not inserted.
-pub(super) struct KeyFilter {
-    /// One bit for each hash of a key. Empty if no key was inserted.
-    words: Vec<u64>,
-    bits_log2: u32,
+/// A set of keys, which are [`KEY_BYTES`] bytes each. It may contain keys that were not inserted. `WORDS` is a
+/// power of two.
+pub(super) struct KeyFilter<const WORDS: usize> {
+    /// One bit for each hash of a key. `None` if no key was inserted.
+    words: Option<Box<[u64; WORDS]>>,
 }
 
-impl KeyFilter {
-    /// Creates an empty set with this binary logarithm of the number of its bits.
-    pub(super) fn new(bits_log2: u32) -> Self {
-        KeyFilter { words: Vec::new(), bits_log2 }
+impl<const WORDS: usize> Default for KeyFilter<WORDS> {
+    fn default() -> Self {
+        KeyFilter { words: None }
     }
+}
 
+impl<const WORDS: usize> KeyFilter<WORDS> {
     fn insert(&mut self, key: u32) {
-        if self.words.is_empty() {
-            self.words.resize(1 << (self.bits_log2 - 6), 0);
-        }
-        let bit = self.bit(key);
-        if let Some(word) = self.words.get_mut(bit >> 6) {
-            *word |= 1 << (bit & 63);
-        }
+        let (index, bit) = Self::word_and_bit(key);
+        self.words.get_or_insert_with(|| Box::new([0; WORDS]))[index] |= bit;
     }
 
     /// Inserts the keys at all positions of a text.
@@ -54,33 +50,27 @@ impl KeyFilter {
 
     /// Returns false if the key was not inserted.
     pub(super) fn may_contain(&self, key: u32) -> bool {
-        let bit = self.bit(key);
-        self.words.get(bit >> 6).is_some_and(|word| word >> (bit & 63) & 1 == 1)
+        let (index, bit) = Self::word_and_bit(key);
+        self.words.as_ref().is_some_and(|words| words[index] & bit != 0)
     }
 
-    fn bit(&self, key: u32) -> usize {
-        (key.wrapping_mul(0x9e37_79b1) >> (u32::BITS - self.bits_log2)) as usize
+    /// Returns the index of the word of a key, and the key's bit in it.
+    fn word_and_bit(key: u32) -> (usize, u64) {
+        let hash = key.wrapping_mul(0x9e37_79b1);
+        // The high bits of the product depend on all bits of the key.
+        let index = (hash >> (u32::BITS - WORDS.trailing_zeros())) as usize % WORDS;
+        (index, 1 << (hash >> (u32::BITS - 6 - WORDS.trailing_zeros()) & 63))
     }
 }
 
 /// A set of spellings.
+#[derive(Default)]
 pub(super) struct Index {
     buckets: HashMap<u32, Vec<IndexedText>, RandomState>,
     /// The first bytes of all spellings.
-    filter: KeyFilter,
+    filter: KeyFilter<FILTER_WORDS>,
     count: usize,
     max_bytes: usize,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Index {
-            buckets: HashMap::default(),
-            filter: KeyFilter::new(FILTER_BITS_LOG2),
-            count: 0,
-            max_bytes: 0,
-        }
-    }
 }
 
 impl Index {
@@ -129,7 +119,12 @@ impl Index {
     /// Returns the positions of `text` at which a spelling may begin, each with its first bytes.
     pub(super) fn starts<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = (usize, u32)> + 't {
         let text = if self.count == 0 { &[] } else { text };
-        let keys = text.windows(KEY_BYTES).map(|window| key(window).unwrap_or_default());
+        let (first_bytes, other_bytes) = text.split_at_checked(KEY_BYTES - 1).unwrap_or_default();
+        let mut key = first_bytes.iter().fold(0, next_key);
+        let keys = other_bytes.iter().map(move |byte| {
+            key = next_key(key, byte);
+            key
+        });
         keys.enumerate().filter(|(_, key)| self.filter.may_contain(*key))
     }
 
@@ -185,6 +180,11 @@ fn longest_prefix<'b>(bucket: &'b [IndexedText], text: &[u8]) -> Option<&'b Inde
 /// Returns the first bytes of a text as a key.
 fn key(text: &[u8]) -> Option<u32> {
     text.first_chunk::<KEY_BYTES>().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// Returns the key that ends with `byte`, from the one that ends before it.
+fn next_key(key: u32, byte: &u8) -> u32 {
+    key << 8 | u32::from(*byte)
 }
 
 #[cfg(test)]

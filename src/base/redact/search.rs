@@ -26,8 +26,8 @@ const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
 const MAX_RESIDUE_BYTES: usize = 16;
 /// The maximum number of bytes (brackets, commas and dots) between a secret and an ellipsis.
 const MAX_BYTES_BEFORE_ELLIPSIS: usize = 3;
-/// The binary logarithm of the number of bits in the filter of fragments.
-const FRAGMENT_FILTER_BITS_LOG2: u32 = 20;
+/// The number of words in the filter of fragments.
+const FRAGMENT_FILTER_WORDS: usize = 1 << 14;
 /// The number of bytes that are searched at each edge of a text.
 const EDGE_BYTES: usize = 4096;
 /// The length in bytes of the parts in which a text is searched.
@@ -43,6 +43,7 @@ pub(super) struct Match {
 }
 
 /// The secrets in the spellings that texts are searched for.
+#[derive(Default)]
 pub(super) struct Spellings {
     /// Secrets as they are, and all spellings of short ones.
     exact: Index,
@@ -51,7 +52,7 @@ pub(super) struct Spellings {
     /// Compact spellings, reversed, to find the end of a secret at the start of a text.
     reversed: Index,
     /// The keys at all positions of the compact spellings. A fragment of a secret consists of such keys.
-    fragments: KeyFilter,
+    fragments: KeyFilter<FRAGMENT_FILTER_WORDS>,
     /// True if a secret contains an ellipsis.
     has_ellipsis: bool,
 }
@@ -63,18 +64,6 @@ struct Edge {
     position: usize,
     /// True if an ellipsis shows that something was cut off.
     is_marked: bool,
-}
-
-impl Default for Spellings {
-    fn default() -> Self {
-        Spellings {
-            exact: Index::default(),
-            compact: Index::default(),
-            reversed: Index::default(),
-            fragments: KeyFilter::new(FRAGMENT_FILTER_BITS_LOG2),
-            has_ellipsis: false,
-        }
-    }
 }
 
 impl Spellings {
