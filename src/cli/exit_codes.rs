@@ -169,14 +169,17 @@ const INTERRUPT_MEANING: &str = "interrupted (SIGHUP, SIGINT, SIGTERM)";
 
 /// The meaning of 2 for commands that ask nothing.
 const USAGE_MEANING: &str = "the command line is wrong";
+/// The meaning of 2 for commands that ask only about an env file.
+const TRUST_MEANING: &str = "the command line is wrong, or the env file was not trusted when asked";
 /// The meaning of 2 for `version`.
 const NO_FEED_MEANING: &str = "the command line is wrong, or no release feed is known";
 /// The meaning of 3 for `vars check`.
 const PROBLEMS_MEANING: &str = "problems found, or an input is invalid";
 
 /// Meanings of exit codes whose word in [`exit_code::WORDS`] would be wrong, with a word of their own.
-const OWN_WORDS: [(&str, &str); 3] = [
+const OWN_WORDS: [(&str, &str); 4] = [
     (USAGE_MEANING, "wrong command line"),
+    (TRUST_MEANING, "wrong command line or untrusted env file"),
     (NO_FEED_MEANING, "wrong command line"),
     (PROBLEMS_MEANING, "problems found or invalid input"),
 ];
@@ -216,7 +219,7 @@ pub(super) fn exit_codes(command: &Command, path: &str) -> Vec<ExitCodeMeaning> 
     let interrupt_code = (!has_option("wait-for-lock")).then_some(("129, 130, 143", INTERRUPT_MEANING));
     let usage_code = match (is_one_of(ASKING_COMMANDS) || has_option("power-off"), has_option("env-file")) {
         (true, _) => None,
-        (false, true) => Some(("2", "the command line is wrong, or the env file was not trusted when asked")),
+        (false, true) => Some(("2", TRUST_MEANING)),
         (false, false) => Some(("2", USAGE_MEANING)),
     };
     let mut codes: Vec<ExitCodeMeaning> = Vec::new();
