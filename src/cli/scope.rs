@@ -99,6 +99,9 @@ const WITHOUT_CACHE: CommandNames = &[
     "version",
 ];
 
+/// The commands that call neither a CPI nor a script, and write no log.
+const WITHOUT_LOGS: CommandNames = &["completion", "example", "trust", "version"];
+
 /// The commands whose output is the same with `--json`.
 const WITHOUT_JSON: CommandNames = &[
     "completion",
@@ -150,10 +153,11 @@ pub(super) fn takes_bosh_json(path: &str) -> bool {
 
 /// The options that have no effect on some commands, by the ids of their arguments, and the commands on which
 /// they have an effect. The other commands accept and ignore them.
-const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 12] = [
+const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 13] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
     (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE])),
-    (&["log_format", "no_color", "tty", "verbose"], NotIn(&[&["completion"]])),
+    (&["no_color", "tty"], NotIn(&[&["completion"]])),
+    (&["log_format", "verbose"], NotIn(&[WITHOUT_LOGS])),
     (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, &["baremetal"]])),
     (
         &["encrypt_to"],
@@ -268,6 +272,8 @@ mod tests {
             ("completion", "--non-interactive", false),
             ("completion", "--json", false),
             ("completion", "--verbose", false),
+            ("version", "--verbose", false),
+            ("cpi replay", "--verbose", true),
             ("plan", "--encrypt-to", false),
             ("state verify", "--encrypt-to", false),
             ("state verify", "--wait-for-lock", true),
