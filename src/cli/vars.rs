@@ -79,7 +79,7 @@ enum VarsCommand {
         name: String,
         #[command(flatten)]
         declarations: DeclarationArgs,
-        /// Finish the rotation of a CA: stop trusting its old certificate
+        /// Finish the rotation of a CA: stop trusting its old certificate (needs no manifest)
         #[arg(long)]
         finish: bool,
     },
