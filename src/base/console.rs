@@ -262,7 +262,9 @@ impl BootProblem {
             ProblemKind::DiskFull => {
                 "give the VM a larger disk: `root_disk_size` or `ephemeral_disk` in its `cloud_properties`"
             }
-            ProblemKind::NoBoot => "use another stemcell: `monopile help qemu` says which ones the CPI boots",
+            ProblemKind::NoBoot => {
+                "use another stemcell: `monopile help qemu other-stemcells` says which ones the CPI boots"
+            }
         }
     }
 }

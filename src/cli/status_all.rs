@@ -150,7 +150,7 @@ fn find_env_files(path_or_url: &Path) -> Result<Vec<StatusTarget>> {
             "no env file {FILE_NAME} exists below '{}'",
             path_or_url.display()
         ))
-        .with_hint("write one for each environment: `monopile help env-file`"));
+        .with_hint("write one for each environment: `monopile help env-file set-it-up`"));
     }
     Ok(targets)
 }

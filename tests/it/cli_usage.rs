@@ -1,5 +1,9 @@
 //! The command line: accepted and rejected arguments, and their errors.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::layers::rust_files;
 use crate::support::World;
 use crate::support::pty::Pty;
 
@@ -131,8 +135,62 @@ fn pages_of_the_book_are_rendered() {
     assert!(page.starts_with("When it breaks\n\n    Find"), "{page}");
     assert!(page.contains("an env file (monopile help env-file)"), "{page}");
     let list = world.run(["help", "help"]).success().stdout;
-    assert!(list.contains("Usage: monopile help [COMMAND|PAGE]\n") && list.contains("\n  tour "), "{list}");
+    assert!(
+        list.contains("Usage: monopile help [COMMAND | PAGE [SECTION]]\n") && list.contains("\n  tour "),
+        "{list}"
+    );
     assert_eq!(world.run(["help", "--help"]).success().stdout, list);
+}
+
+#[test]
+fn section_of_a_page_is_printed() {
+    let world = World::new();
+    let section = world.run(["help", "troubleshooting", "the-lock-is-held"]).success().stdout;
+    assert!(section.starts_with("The lock is held\n\n"), "{section}");
+    let page = world.run(["help", "troubleshooting"]).success().stdout;
+    assert!(page.contains(&section) && section.lines().count() < 60, "{section}");
+    for words in [&["The", "lock", "is"][..], &["the lock"], &["#the-lock-is-held"]] {
+        let words: Vec<&str> = ["help", "troubleshooting"].iter().chain(words).copied().collect();
+        assert_eq!(world.run(&words).success().stdout, section, "{words:?}");
+    }
+    // A section has the sections below it.
+    let section = world.run(["help", "troubleshooting", "the-agent"]).success().stdout;
+    assert!(section.contains("\n  Another VM answers\n"), "{section}");
+}
+
+/// The pages and sections that hints and help texts name exist.
+#[test]
+fn named_help_pages_exist() {
+    let world = World::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let pattern = regex::Regex::new("`monopile (help [a-z0-9-]+(?: [a-z0-9-]+)?)`").unwrap();
+    let mut command_lines = BTreeSet::new();
+    for (_, code) in rust_files(&source, &|_| true) {
+        let code = code.split("#[cfg(test)]\nmod ").next().unwrap();
+        command_lines.extend(pattern.captures_iter(code).map(|captures| captures[1].to_owned()));
+    }
+    assert!(command_lines.contains("help env-file keys"), "{command_lines:?}");
+    for command_line in command_lines {
+        world.run(command_line.split(' ').collect::<Vec<_>>()).success();
+    }
+}
+
+#[test]
+fn unknown_section_gets_a_list_and_a_hint() {
+    let world = World::new();
+    let error = world.run(["help", "troubleshooting", "lock"]).exits_with(2).stderr;
+    assert!(error.starts_with("error: page 'troubleshooting' has no section 'lock'\n"), "{error}");
+    assert!(
+        error.contains("  note: its sections:\n    the-agent-is-silent, another-vm-answers, "),
+        "{error}"
+    );
+    let hint = "  hint: did you mean `monopile help troubleshooting the-lock-is-held`?\n";
+    assert!(error.ends_with(hint) && error.lines().all(|line| line.len() <= 80), "{error}");
+    let error = world.run(["help", "tour", "xyzzyxyzzy"]).exits_with(2).stderr;
+    assert!(error.ends_with("  hint: to print one of them: `monopile help tour SECTION`\n"), "{error}");
+    let error = world.run(["help", "changes", "s"]).exits_with(2).stderr;
+    assert!(error.contains("page 'changes' has several sections that begin with 's'\n"), "{error}");
+    assert!(error.contains("\n    see-it-first, save-a-plan-apply-exactly-that\n"), "{error}");
 }
 
 #[test]

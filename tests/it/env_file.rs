@@ -152,7 +152,7 @@ fn rejects_unknown_keys_and_names_their_line() {
         (
             "recreate: true\n",
             "error: .monopile.yml:1:1: the env file has the unknown key 'recreate'\n  hint: see the \
-             keys of env files and their values: `monopile help env-file`\n",
+             keys of env files and their values: `monopile help env-file keys`\n",
         ),
         ("manifest: bosh.yml\nops_files: ops.yml\n", ":2:12: `ops_files` must be a list, not a string"),
         ("parallel: [3]\n", ":1:11: `parallel` must be a string, not a list"),

@@ -64,7 +64,7 @@ pub(super) fn try_answer(args: &[OsString]) -> Option<ExitCode> {
     }
     let is_option = words.get(index).is_some_and(|word| word.as_encoded_bytes().starts_with(b"-"));
     let grammar = values::with_values(with_hidden_aliases(grammar::for_words(words)), &other_words);
-    let mut grammar = help::with_help_command(grammar);
+    let mut grammar = help::with_help_command(grammar, words);
     let working_directory = paths::working_directory().ok();
     let mut text = Vec::new();
     let result = shell

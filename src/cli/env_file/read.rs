@@ -67,7 +67,8 @@ const ENV_FILE_OPTIONS: [(&str, ValueShape, OptionUse); 31] = [
 ];
 
 /// The hint for a mistake in an env file.
-pub(super) const KEYS_HINT: &str = "see the keys of env files and their values: `monopile help env-file`";
+pub(super) const KEYS_HINT: &str =
+    "see the keys of env files and their values: `monopile help env-file keys`";
 
 /// The maximum size of an env file, in bytes.
 pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;

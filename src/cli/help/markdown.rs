@@ -25,6 +25,53 @@ pub(super) fn render(markdown: &str, columns: usize, is_styled: bool, page_name:
     page.text + "\n"
 }
 
+/// A section of a page, with the sections below it.
+pub(super) struct Section {
+    /// The words of its heading.
+    pub(super) title: String,
+    /// The anchor of its heading, as links name it.
+    pub(super) anchor: String,
+    /// Its text in Markdown, with the heading.
+    pub(super) markdown: String,
+}
+
+/// Returns the sections of a page, in order. The heading of the page itself begins none.
+pub(super) fn sections(markdown: &str) -> Vec<Section> {
+    let mut headings: Vec<(HeadingLevel, usize, String)> = Vec::new();
+    let mut is_in_heading = false;
+    for (event, range) in Parser::new_ext(markdown, Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                headings.push((level, range.start, String::new()));
+                is_in_heading = true;
+            }
+            Event::End(TagEnd::Heading(_)) => is_in_heading = false,
+            Event::Text(text) | Event::Code(text) if is_in_heading => {
+                headings.iter_mut().last().into_iter().for_each(|(.., title)| title.push_str(&text));
+            }
+            _ => {}
+        }
+    }
+    let section = |(index, (level, start, title)): (usize, &(HeadingLevel, usize, String))| {
+        let next_heading = headings.iter().skip(index + 1).find(|(next_level, ..)| next_level <= level);
+        let end = next_heading.map_or(markdown.len(), |(_, next_start, _)| *next_start);
+        let text = markdown.get(*start..end).unwrap_or_default();
+        Section { title: title.clone(), anchor: anchor(title), markdown: text.to_owned() }
+    };
+    let is_section = |(_, (level, ..)): &(usize, &(HeadingLevel, usize, String))| *level > HeadingLevel::H1;
+    headings.iter().enumerate().filter(is_section).map(section).collect()
+}
+
+/// Returns the anchor of a heading.
+pub(super) fn anchor(title: &str) -> String {
+    let anchor_character = |character: char| match character {
+        ' ' => Some('-'),
+        '-' | '_' => Some(character),
+        _ => character.is_alphanumeric().then_some(character),
+    };
+    title.to_lowercase().chars().filter_map(anchor_character).collect()
+}
+
 /// A page that is being written.
 struct Page<'a> {
     columns: usize,
@@ -316,6 +363,19 @@ Second one
             styled,
             "\u{1b}[1mA\u{1b}[0m\n\n    \u{1b}[4mb\u{1b}[0m \u{1b}[1mc\u{1b}[0m \u{1b}[1md\u{1b}[0m\n"
         );
+    }
+
+    #[test]
+    fn sections_have_the_sections_below_them() {
+        let page =
+            "# A page\n\n## The CPI `local`, etc.\n\ntwo\n\n### Third\n\n## Last one\n\n```sh\n# x\n```\n";
+        let sections = sections(page);
+        let anchors: Vec<&str> = sections.iter().map(|section| section.anchor.as_str()).collect();
+        assert_eq!(anchors, ["the-cpi-local-etc", "third", "last-one"]);
+        assert_eq!(sections[0].title, "The CPI local, etc.");
+        assert_eq!(sections[0].markdown, "## The CPI `local`, etc.\n\ntwo\n\n### Third\n\n");
+        assert_eq!(sections[1].markdown, "### Third\n\n");
+        assert!(sections[2].markdown.ends_with("# x\n```\n"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod pager;
 mod text_table;
 mod topics;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
@@ -28,6 +29,7 @@ use base::exit_code;
 use layout::HEADINGS;
 pub(super) use layout::columns;
 pub use layout::{GLOBAL, sections};
+use markdown::Section;
 pub(super) use pager::{is_styled, show_page};
 pub use topics::{TOPICS, Topic};
 
@@ -298,7 +300,20 @@ pub(super) fn template(grammar: &Command) -> String {
 pub const HELP_COMMAND: (&str, &str) = ("help", "Print the help of a command, or a page of the book");
 
 /// The usage of the command `help`.
-pub const HELP_USAGE: &str = "monopile help [COMMAND|PAGE]";
+pub const HELP_USAGE: &str = "monopile help [COMMAND | PAGE [SECTION]]";
+
+/// The explanation of the words of [`HELP_USAGE`].
+pub const HELP_DETAILS: &str = "\
+Without a word, lists the commands. SECTION is the anchor of a section of the
+page, or the first words of its heading; upper and lower case are the same.";
+
+/// Examples of the command `help`.
+pub const HELP_EXAMPLES: [&str; 3] =
+    ["monopile help create-env", "monopile help tour", "monopile help troubleshooting the lock is held"];
+
+/// The exit codes of the command `help`.
+pub const HELP_EXIT_CODES: [ExitCodeMeaning; 2] =
+    [("0", "success"), ("2", "there is no such command, page or section")];
 
 /// Adds the aliases of a command to its description.
 fn description_with_aliases(description: &str, aliases: &[&str]) -> String {
@@ -311,7 +326,9 @@ fn description_with_aliases(description: &str, aliases: &[&str]) -> String {
 
 /// Returns the part of `monopile -h` after the commands.
 pub(super) fn short_overview(grammar: &Command) -> String {
-    format!("{}\n\n{}\n\n{DOCUMENTATION_NOTE}", layout::short_options(grammar), first_steps())
+    let exit_codes = exit_code_words(&exit_code::CODES);
+    let options = layout::short_options(grammar);
+    format!("{options}\n\n{}\n\n{exit_codes}\n\n{DOCUMENTATION_NOTE}", first_steps())
 }
 
 /// The first commands to try.
@@ -357,9 +374,10 @@ const COMMAND_HELP_NOTE: &str = "`monopile help COMMAND` explains a command.";
 
 /// Returns the help of `monopile help`.
 fn help_of_help() -> String {
-    let usage = section("Usage", &[]);
-    let pages = page_list("Pages");
-    format!("{}\n\n{usage} {HELP_USAGE}\n\n`monopile help` lists the commands.\n\n{pages}\n", HELP_COMMAND.1)
+    let (about, usage, pages) = (HELP_COMMAND.1, section("Usage", &[]), page_list("Pages"));
+    let exit_codes = exit_codes(&HELP_EXIT_CODES);
+    let examples = section("Examples", &HELP_EXAMPLES.map(str::to_owned));
+    format!("{about}\n\n{usage} {HELP_USAGE}\n\n{HELP_DETAILS}\n\n{pages}\n\n{exit_codes}\n\n{examples}\n")
 }
 
 /// Returns the text that `monopile help …` prints, if the words name a page, or the command `help` itself.
@@ -386,14 +404,46 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         return None;
     }
     let Some(topic) = topics::find_topic(word) else { return Some(Err(no_page_error(word, &grammar))) };
-    Some(match surplus_word(&Command::new(word.to_owned()), &words[3..]) {
-        Some(words) => Err(no_page_error(&words, &grammar)),
-        None => Ok(topic.render(layout::columns(), is_styled)),
+    let section_words: Vec<Cow<'_, str>> =
+        words[3..].iter().map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')).collect();
+    if section_words.is_empty() {
+        return Some(Ok(topic.render(layout::columns(), is_styled)));
+    }
+    let (words, sections) = (section_words.join(" "), topic.sections());
+    let named_sections = topics::named_sections(&sections, &words);
+    Some(match named_sections.as_slice() {
+        [section] => Ok(section.render(layout::columns(), is_styled)),
+        _ => Err(no_section_error(topic, &words, &sections, &named_sections)),
     })
 }
 
-/// Returns `NAME WORD` if `further` has a word after a command or page that takes none, such as `status x` of
-/// `monopile help status x`. Other words that name no command are errors of the command line.
+/// Returns the error for `monopile help PAGE` with words that name no section, or several.
+fn no_section_error(
+    topic: &Topic,
+    words: &str,
+    sections: &[Section],
+    named_sections: &[&Section],
+) -> clap::Error {
+    let page = topic.name;
+    let list = |sections: &mut dyn Iterator<Item = &Section>| -> String {
+        let anchors: Vec<&str> = sections.map(|section| section.anchor.as_str()).collect();
+        ui::fit(&anchors.join(", "), layout::columns().saturating_sub(4)).join("\n    ")
+    };
+    let (problem, list_title, list) = match named_sections {
+        [] => ("no section", "its sections", list(&mut sections.iter())),
+        _ => ("several sections that begin with", "they are", list(&mut named_sections.iter().copied())),
+    };
+    let suggestion = topics::similar_section(sections, words).filter(|_| named_sections.is_empty());
+    let hint = match suggestion {
+        Some(section) => format!("did you mean `monopile help {page} {}`?", section.anchor),
+        None => format!("to print one of them: `monopile help {page} SECTION`"),
+    };
+    let text =
+        format!("page '{page}' has {problem} '{words}'\n  note: {list_title}:\n    {list}\n  hint: {hint}\n");
+    clap::Error::raw(ErrorKind::InvalidSubcommand, text)
+}
+
+/// Returns `NAME WORD` if `further` has a word after a command that takes none, such as `status x`. Other words that name no command are errors of the command line.
 fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
     let mut command = command;
     for word in further {
@@ -430,8 +480,9 @@ fn no_page_error(word: &str, grammar: &Command) -> clap::Error {
     error
 }
 
-/// Adds the command `help` to a grammar, for completion. Below it are the names of all commands and pages.
-pub(super) fn with_help_command(grammar: Command) -> Command {
+/// Adds the command `help` to a grammar, for completion of these words. Below it are the names of all
+/// commands and pages, and below a page that the words name those of its sections.
+pub(super) fn with_help_command(grammar: Command, words: &[OsString]) -> Command {
     fn name_only(command: &Command) -> Command {
         let subcommands =
             command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(name_only);
@@ -439,7 +490,13 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
         Command::new(command.get_name().to_owned()).about(description).subcommands(subcommands)
     }
     let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(name_only);
-    let pages = TOPICS.iter().map(|topic| Command::new(topic.name).about(topic.subject));
+    let page = |topic: &Topic| {
+        let is_named = words.iter().any(|word| word == topic.name);
+        let sections = if is_named { topic.sections() } else { Vec::new() };
+        let sections = sections.into_iter().map(|section| Command::new(section.anchor).about(section.title));
+        Command::new(topic.name).about(topic.subject).subcommands(sections).disable_help_subcommand(true)
+    };
+    let pages = TOPICS.iter().map(page);
     let help = Command::new(HELP_COMMAND.0).about(HELP_COMMAND.1).subcommands(commands.chain(pages));
     let help = help.disable_help_subcommand(true);
     grammar.subcommand(help)
@@ -449,7 +506,7 @@ pub(super) fn with_help_command(grammar: Command) -> Command {
 const DOCUMENTATION_NOTE: &str = "\
 `monopile help COMMAND` explains a command, `monopile help PAGE` prints a page
 of the book (tour, concepts, troubleshooting, …). `monopile help` lists all
-pages, options and exit codes.";
+pages and options, and explains the exit codes.";
 
 /// The units of durations, for the help of commands that take one.
 pub const DURATIONS_NOTE: &str = "\

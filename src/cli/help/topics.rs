@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use super::markdown;
+use super::markdown::{self, Section};
 
 /// A page of the book.
 pub struct Topic {
@@ -72,8 +72,12 @@ pub static TOPICS: [Topic; 34] = [
 impl Topic {
     /// Returns the page for a terminal, or a pipe, with this number of columns.
     pub(super) fn render(&self, columns: usize, is_styled: bool) -> String {
-        let name_of = |file: &str| TOPICS.iter().find(|topic| topic.file == file).map(|topic| topic.name);
-        markdown::render(&self.text(), columns, is_styled, &name_of)
+        render(&self.text(), columns, is_styled)
+    }
+
+    /// Returns its sections, in order.
+    pub(super) fn sections(&self) -> Vec<Section> {
+        markdown::sections(&self.text())
     }
 
     /// Returns the text in Markdown.
@@ -83,6 +87,39 @@ impl Topic {
         let _ = flate2::read::DeflateDecoder::new(self.deflated_text).read_to_string(&mut text);
         text
     }
+}
+
+impl Section {
+    /// Returns the section for a terminal, or a pipe, with this number of columns.
+    pub(super) fn render(&self, columns: usize, is_styled: bool) -> String {
+        render(&self.markdown, columns, is_styled)
+    }
+}
+
+/// Renders a page or a section of one.
+fn render(text: &str, columns: usize, is_styled: bool) -> String {
+    let name_of = |file: &str| TOPICS.iter().find(|topic| topic.file == file).map(|topic| topic.name);
+    markdown::render(text, columns, is_styled, &name_of)
+}
+
+/// Returns the sections that the words name: the one with this anchor or heading, else those whose headings
+/// begin with the words. Upper and lower case are the same.
+pub(super) fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> {
+    let anchor = markdown::anchor(words);
+    match sections.iter().find(|section| section.anchor == anchor) {
+        Some(section) => vec![section],
+        None => sections.iter().filter(|section| section.anchor.starts_with(&anchor)).collect(),
+    }
+}
+
+/// Returns the section that the words may mean: one whose heading contains them, or a similar one.
+pub(super) fn similar_section<'s>(sections: &'s [Section], words: &str) -> Option<&'s Section> {
+    let anchor = markdown::anchor(words);
+    let similar_anchor = base::error::nearest(&anchor, sections.iter().map(|section| &*section.anchor));
+    sections
+        .iter()
+        .find(|section| section.anchor.contains(&anchor))
+        .or_else(|| sections.iter().find(|section| Some(&*section.anchor) == similar_anchor))
 }
 
 /// Returns the page with this name, or with this file in `docs`. Upper and lower case are the same.
@@ -97,6 +134,7 @@ mod tests {
     use crate::cli::grammar;
     use crate::cli::help::DEVELOPER_PAGES;
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+    use std::collections::{BTreeMap, BTreeSet};
 
     #[test]
     fn program_has_the_pages_of_the_book_in_their_order() {
@@ -117,6 +155,43 @@ mod tests {
         for name in ["tour", "Tour", "tour.md", "docs/tour.md"] {
             assert_eq!(find_topic(name).map(|topic| topic.name), Some("tour"), "{name}");
         }
+    }
+
+    /// Each link to a section of a page names one that `monopile help PAGE SECTION` prints. Options of the
+    /// reference have anchors of their own.
+    #[test]
+    fn links_lead_to_sections() {
+        let anchors_of = |topic: &Topic| topic.sections().into_iter().map(|section| section.anchor);
+        let anchors: BTreeMap<&str, Vec<String>> =
+            TOPICS.iter().map(|topic| (topic.file, anchors_of(topic).collect())).collect();
+        for topic in &TOPICS {
+            let own_anchors: BTreeSet<&String> = anchors[topic.file].iter().collect();
+            assert_eq!(own_anchors.len(), anchors[topic.file].len(), "{}", topic.name);
+            for event in Parser::new_ext(&topic.text(), Options::ENABLE_TABLES) {
+                let Event::Start(Tag::Link { dest_url, .. }) = event else { continue };
+                let Some((file, anchor)) = dest_url.split_once('#') else { continue };
+                let file = if file.is_empty() { topic.file } else { file.trim_end_matches(".md") };
+                let Some(anchors) = anchors.get(file) else { continue };
+                assert!(anchor.contains("--") || anchors.iter().any(|other| other == anchor), "{dest_url}");
+            }
+        }
+    }
+
+    #[test]
+    fn sections_are_named_by_their_first_words() {
+        let sections = find_topic("troubleshooting").unwrap().sections();
+        let anchors = |words: &str| -> Vec<&str> {
+            named_sections(&sections, words).into_iter().map(|section| section.anchor.as_str()).collect()
+        };
+        for words in ["the-lock-is-held", "#the-lock-is-held", "The lock is held", "the LOCK"] {
+            assert_eq!(anchors(words), ["the-lock-is-held"], "{words}");
+        }
+        assert!(anchors("the").len() > 5);
+        assert_eq!(anchors("lock"), [""; 0]);
+        for words in ["lock", "the-lokc-is-held"] {
+            assert_eq!(similar_section(&sections, words).unwrap().anchor, "the-lock-is-held", "{words}");
+        }
+        assert!(similar_section(&sections, "xyzzy").is_none());
     }
 
     #[test]

@@ -365,7 +365,7 @@ fn read_cloud_provider(
 ) -> Option<CloudProvider> {
     let Some(field) = root.get("cloud_provider") else {
         root.add_problem(problems, "needs a `cloud_provider`");
-        problems.add_hint("see its keys: `monopile help manifest`".to_owned());
+        problems.add_hint("see its keys: `monopile help manifest cloud-provider`".to_owned());
         return None;
     };
     if !field.check_mapping(problems) {

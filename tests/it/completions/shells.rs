@@ -231,9 +231,11 @@ fn check_completions(name: &str) {
     ] {
         assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
-    for (line, expected) in
-        [("monopile hel\ttroub\t", "help troubleshooting"), ("monopile help state fo\t", "help state forget")]
-    {
+    for (line, expected) in [
+        ("monopile hel\ttroub\t", "help troubleshooting"),
+        ("monopile help state fo\t", "help state forget"),
+        ("monopile help troubleshooting the-l\t", "help troubleshooting the-lock-is-held"),
+    ] {
         assert_eq!(shell.complete(line).join(" "), expected, "{name}: {line:?}");
     }
     // Full names are offered without aliases and hidden names, and without options.

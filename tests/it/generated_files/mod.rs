@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command};
 
 use crate::support::is_updating;
-use monopile::cli::{DURATIONS_NOTE, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars};
+use monopile::cli::{
+    DURATIONS_NOTE, GLOBAL, GROUPS, HELP_COMMAND, HELP_DETAILS, HELP_EXAMPLES, HELP_EXIT_CODES, HELP_USAGE,
+    HelpNotes, TOPICS, env_vars,
+};
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -62,7 +65,8 @@ fn man_pages_are_up_to_date() {
 fn reference_is_up_to_date() {
     let mut grammar = monopile::cli::grammar();
     grammar.build();
-    let commands = commands(&grammar);
+    let mut commands = commands(&grammar);
+    commands.sort_by_key(|command| group_position(command));
     let (baremetal, commands): (Vec<&Command>, Vec<&Command>) =
         commands.into_iter().partition(|command| name(command).starts_with("monopile baremetal "));
     check_or_write("reference.md", &main_page(&grammar, &commands));
@@ -107,8 +111,12 @@ fn main_page(grammar: &Command, commands: &[&Command]) -> String {
 fn describe_help(text: &mut String) {
     writeln!(text, "\n## monopile {}\n\n{}.\n\n```text\n{HELP_USAGE}\n```\n", HELP_COMMAND.0, HELP_COMMAND.1)
         .unwrap();
-    text.push_str("On a terminal, a pager shows the text. The pages:\n\n| page | subject |\n|---|---|\n");
+    writeln!(text, "{HELP_DETAILS}\nOn a terminal, a pager shows the text. The pages:\n").unwrap();
+    text.push_str("| page | subject |\n|---|---|\n");
     TOPICS.iter().for_each(|page| writeln!(text, "| `{}` | {} |", page.name, page.subject).unwrap());
+    text.push_str("\nExit codes:\n\n");
+    HELP_EXIT_CODES.iter().for_each(|(code, meaning)| writeln!(text, "- {code}: {meaning}").unwrap());
+    writeln!(text, "\n```text\n{}\n```", HELP_EXAMPLES.join("\n")).unwrap();
 }
 
 /// Returns the page of the commands for Ironic, which are as many as all others.
@@ -201,6 +209,14 @@ fn commands(command: &Command) -> Vec<&Command> {
             |subcommand| if subcommand.has_subcommands() { commands(subcommand) } else { vec![subcommand] },
         )
         .collect()
+}
+
+/// Returns the position of a command in the groups of `monopile --help`. Those of a group of commands have the
+/// same one.
+fn group_position(command: &Command) -> Option<usize> {
+    let first_word = name(command).split(' ').nth(1);
+    let mut group_names = GROUPS.iter().flat_map(|(_, names)| *names);
+    group_names.position(|group_name| Some(*group_name) == first_word)
 }
 
 fn name(command: &Command) -> &str {
