@@ -79,7 +79,7 @@ fn command_help_has_an_example_and_no_manifest_default() {
     assert!(help.contains("Usage: monopile create-env [OPTIONS] [MANIFEST]"), "{help}");
     assert!(help.contains("Examples:\n  monopile create-env ") && !help.contains("[default: -]"), "{help}");
     assert!(help.contains("standard input; then pass --state."), "{help}");
-    assert!(help.contains("[default: that of the env file]"), "{help}");
+    assert!(help.contains("[default: from the env file]"), "{help}");
     // The options of the command itself come first.
     let (own_options, shared_options) = help.split_once("Manifest and variables:\n").unwrap();
     assert!(own_options.contains("--recreate\n") && !own_options.contains("--ops-file"), "{help}");

@@ -43,7 +43,7 @@ use engine::protocol::Contract;
                       monopile cpi check [OPTIONS] --path EXE\n       \
                       monopile cpi check [OPTIONS] --replay FILE")]
 pub(super) struct CheckArgs {
-    /// Manifest that names the CPI, and has the properties of VMs and disks [default: that of the env file]
+    /// Manifest that names the CPI, and has the properties of VMs and disks [default: from the env file]
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 

@@ -22,7 +22,7 @@ use engine::cpi::Method;
                       monopile cpi info [OPTIONS] --path EXE\n       \
                       monopile cpi info [OPTIONS] --replay FILE")]
 pub(super) struct InfoArgs {
-    /// Manifest that names the CPI [default: that of the env file]
+    /// Manifest that names the CPI [default: from the env file]
     #[arg(value_name = "MANIFEST", value_hint = ValueHint::FilePath, conflicts_with_all = ["path", "replay"])]
     manifest: Option<PathBuf>,
 

@@ -424,6 +424,6 @@ mod tests {
         assert!(usage("delete-disk").contains("<MANIFEST>"), "{}", usage("delete-disk"));
         let help = help_text("monopile create-env -h");
         let text = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(text.contains("[MANIFEST]") && text.contains("[default: that of the env file]"), "{help}");
+        assert!(text.contains("[MANIFEST]") && text.contains("[default: from the env file]"), "{help}");
     }
 }

@@ -767,7 +767,7 @@ fn with_sources(command: Command) -> Command {
         let long_help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
         let (first_paragraph, details) = long_help.split_once("\n\n").unwrap_or((&long_help, ""));
         let first_paragraph = match can_supply {
-            true => format!("{first_paragraph} [default: that of the env file]"),
+            true => format!("{first_paragraph} [default: from the env file]"),
             false => format!("{first_paragraph}, required even with an env file"),
         };
         let stdin = (arg.get_id() == "manifest").then_some(stdin);
