@@ -216,8 +216,8 @@ impl ExportArgs {
         if content.downloads == 0 && content.packages == 0 {
             let packages = match request.signing_key {
                 Some(_) => {
-                    "none of its packages was compiled on this machine, or signed by a key that --cache-trust \
-                     names. To compile them: `monopile create-env MANIFEST`"
+                    "none of its packages was compiled on this machine, or signed by a key that \
+                     --cache-trust names. To compile them: `monopile create-env MANIFEST`"
                 }
                 None => {
                     "no package is exported without a key. To export packages: `monopile SAME-COMMAND \

@@ -374,10 +374,12 @@ const COMMAND_HELP_NOTE: &str = "`monopile help COMMAND` explains a command.";
 
 /// Returns the help of `monopile help`.
 fn help_of_help() -> String {
-    let (about, usage, pages) = (HELP_COMMAND.1, section("Usage", &[]), page_list("Pages"));
+    let (description, usage, pages) = (HELP_COMMAND.1, section("Usage", &[]), page_list("Pages"));
     let exit_codes = exit_codes(&HELP_EXIT_CODES);
     let examples = section("Examples", &HELP_EXAMPLES.map(str::to_owned));
-    format!("{about}\n\n{usage} {HELP_USAGE}\n\n{HELP_DETAILS}\n\n{pages}\n\n{exit_codes}\n\n{examples}\n")
+    format!(
+        "{description}\n\n{usage} {HELP_USAGE}\n\n{HELP_DETAILS}\n\n{pages}\n\n{exit_codes}\n\n{examples}\n"
+    )
 }
 
 /// Returns the text that `monopile help …` prints, if the words name a page, or the command `help` itself.
@@ -443,7 +445,8 @@ fn no_section_error(
     clap::Error::raw(ErrorKind::InvalidSubcommand, text)
 }
 
-/// Returns `NAME WORD` if `further` has a word after a command that takes none, such as `status x`. Other words that name no command are errors of the command line.
+/// Returns `NAME WORD` if `further` has a word after a command that takes none, such as `status x`. Other
+/// words that name no command are errors of the command line.
 fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
     let mut command = command;
     for word in further {

@@ -211,8 +211,8 @@ fn commands(command: &Command) -> Vec<&Command> {
         .collect()
 }
 
-/// Returns the position of a command in the groups of `monopile --help`. Those of a group of commands have the
-/// same one.
+/// Returns the position of a command in the groups of `monopile --help`. All commands of `state` have the
+/// same one, and so on.
 fn group_position(command: &Command) -> Option<usize> {
     let first_word = name(command).split(' ').nth(1);
     let mut group_names = GROUPS.iter().flat_map(|(_, names)| *names);
