@@ -108,7 +108,7 @@ impl Agent {
         let mut text = String::new();
         let read = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
         read.ok().and_then(|_| text.trim().parse().ok()).ok_or_else(|| {
-            Error::failure(format!("Script did not return a signed integer: '{}'", text.trim()))
+            Error::failure(format!("The drain script must print a whole number, not '{}'", text.trim()))
         })
     }
 

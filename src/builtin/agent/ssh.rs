@@ -140,7 +140,7 @@ impl Agent {
         default_ip(&settings.networks)
             .map(str::to_owned)
             .or_else(|| self.endpoint.own_ip().map(|ip| ip.to_string()))
-            .ok_or_else(|| Error::failure("No default ip could be found"))
+            .ok_or_else(|| Error::failure("No network of the VM has an address"))
     }
 }
 

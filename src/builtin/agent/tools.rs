@@ -15,10 +15,10 @@ pub(super) fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", SCRIPT_PATH).env("LANG", "C.UTF-8");
     let output = programs::run(&mut command, TOOL_TIMEOUT)
-        .map_err(|error| Error::io(format!("Shelling out to {program}"), error))?;
+        .map_err(|error| Error::io(format!("Running {program}"), error))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = output.stderr.trim().to_owned();
-    Err(Error::failure(format!("Shelling out to {program}: {}", ending(output.status))).with_source(stderr))
+    Err(Error::failure(format!("{program} {}", ending(output.status))).with_source(stderr))
 }

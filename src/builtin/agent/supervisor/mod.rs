@@ -271,7 +271,7 @@ impl Supervisor {
         if failed_names.is_empty() {
             Ok(())
         } else {
-            Err(Error::failure(format!("Stopping services '[{}]' errored", failed_names.join(" "))))
+            Err(Error::failure(format!("These services could not be stopped: {}", failed_names.join(", "))))
         }
     }
 
