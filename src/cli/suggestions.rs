@@ -488,6 +488,7 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
     }
     match manifest::option_of_file(&path) {
         Some("--ops-file") => vec![format!("pass the ops file: {}", as_option("-o"))],
+        Some("--state") => vec![format!("pass the state: {}", as_option("--state"))],
         Some(_) => vec![format!("pass the variables: {}", as_option("-l"))],
         None if path.is_file() => vec![leave_out()],
         None => vec![

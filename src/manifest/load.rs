@@ -12,7 +12,9 @@ use super::node_kind::kind_with_article;
 use super::ops::{self, ItemLookup, Ops, PathError};
 use super::reader::ProblemList;
 use super::secrets::KnownInputs;
-use super::shape::{MANIFEST_SECTIONS, has_manifest_section, refuse_other_files};
+use super::shape::{
+    MANIFEST_SECTIONS, has_manifest_section, hints_for_misspelt_sections, refuse_other_files,
+};
 use super::variables::Declarations;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
@@ -22,7 +24,7 @@ use super::variables::{
 use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, previous};
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
 use base::encryption::Encryption;
-use base::error::{did_you_mean, nearest};
+use base::error::did_you_mean;
 use base::events::Reporter;
 use base::redact::{NameClass, Redactor};
 use base::secret::Secret;
@@ -426,12 +428,9 @@ impl PartialInputs {
             if !options.requires_values {
                 return error;
             }
-            let misspelling_hint = hint_for_misspelt_variables(&self.root);
-            error.with_hints(misspelling_hint).with_hints(hints_for_missing(
-                &resolver,
-                inputs,
-                &self.definitions,
-            ))
+            error
+                .with_hints(hints_for_misspelt_sections(&self.root, &["variables"]))
+                .with_hints(hints_for_missing(&resolver, inputs, &self.definitions))
         });
         let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
         if options.warns_of_unused {
@@ -694,43 +693,45 @@ fn hints_for_missing(resolver: &Resolver<'_>, inputs: &Inputs, definitions: &Def
     hints
 }
 
-/// Returns the hint about a key that is probably a misspelt `variables`.
-fn hint_for_misspelt_variables(root: &Node) -> Option<String> {
-    const VARIABLES_KEY: &str = "variables";
-    let map = root.as_map().filter(|_| root.get(VARIABLES_KEY).is_none())?;
-    let is_near = |key: &&Node| key.as_str().is_some_and(|name| nearest(name, [VARIABLES_KEY]).is_some());
-    let key = map.iter().map(|(key, _)| key).find(is_near)?;
-    let name = key.as_str().unwrap_or_default();
-    Some(format!("write `{VARIABLES_KEY}` in place of the key '{name}' ({})", key.position.describe()))
-}
-
 /// Parts of the names of certificates, whose values do not belong on the command line, as those of secrets.
 const CERTIFICATE_NAME_PARTS: [&str; 4] = ["cert", "ssl", "tls", "_ca"];
 
 /// Returns the hints that say how to give values to these variables.
 fn give_values_hints(names: &[&str], definitions: &Definitions) -> Vec<String> {
     const MAX_OPTIONS: usize = 3;
-    let (values, pronoun) = if names.len() == 1 { ("a value", "it") } else { ("values", "them") };
-    if names.iter().all(|name| definitions.get(name).is_some()) {
-        return vec![
-            "give the vars store, which keeps generated values: `monopile SAME-COMMAND --vars-store FILE`"
-                .to_owned(),
-        ];
+    let (generated_names, given_names): (Vec<&str>, Vec<&str>) = names
+        .iter()
+        .partition(|name| definitions.get(name).is_some_and(|definition| definition.kind.is_some()));
+    let (mut values, pronoun) =
+        if given_names.len() == 1 { ("a value".to_owned(), "it") } else { ("values".to_owned(), "them") };
+    let mut hints = Vec::new();
+    if !generated_names.is_empty() {
+        let mut purpose = String::new();
+        if !given_names.is_empty() {
+            purpose = format!("for {}, ", comma_list(&generated_names));
+            values.push_str(&format!(" for {}", comma_list(&given_names)));
+        }
+        hints.push(format!(
+            "{purpose}give the vars store, which keeps generated values: `monopile SAME-COMMAND --vars-store \
+             FILE`"
+        ));
+    }
+    if given_names.is_empty() {
+        return hints;
     }
     let may_be_generated = |name: &&str| {
         NameClass::of(name) > NameClass::Plain
             || CERTIFICATE_NAME_PARTS.iter().any(|part| name.to_lowercase().contains(part))
     };
-    let mut hints = Vec::new();
-    if names.iter().any(may_be_generated) {
+    if generated_names.is_empty() && given_names.iter().any(may_be_generated) {
         hints.push(format!(
             "if an earlier deploy generated {pronoun}, pass its vars store: `monopile SAME-COMMAND \
              --vars-store FILE`"
         ));
         hints.push(format!("otherwise give {values} in a file: `monopile SAME-COMMAND --vars-file FILE`"));
     } else {
-        let options = match names.len() <= MAX_OPTIONS {
-            true => names.iter().map(|name| format!(" --var {name}=VALUE")).collect(),
+        let options = match given_names.len() <= MAX_OPTIONS {
+            true => given_names.iter().map(|name| format!(" --var {name}=VALUE")).collect(),
             false => " --vars-file FILE".to_owned(),
         };
         hints.push(format!("give {values}: `monopile SAME-COMMAND{options}`"));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
+use base::error::nearest;
 use base::files::input::{self, FileKind};
 use base::text::shell_word;
 use base::{Error, Result};
@@ -14,6 +15,30 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Sections that every manifest has, but no vars store and no state.
 pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
+
+/// Keys of a manifest at its top.
+pub(crate) const MANIFEST_KEYS: &[&str] = &[
+    "azs",
+    "cloud_provider",
+    "compilation",
+    "cpis",
+    "disk_pools",
+    "disk_types",
+    "features",
+    "instance_groups",
+    "jobs",
+    "name",
+    "networks",
+    "properties",
+    "releases",
+    "resource_pools",
+    "stemcells",
+    "tags",
+    "update",
+    "variables",
+    "vm_extensions",
+    "vm_types",
+];
 
 /// Keys that every state has. A vars store may have a variable with one of these names, but not both.
 const STATE_KEYS: [&str; 2] = ["director_id", "installation_id"];
@@ -96,16 +121,30 @@ pub(crate) fn option_of_variables(root: &Node) -> Option<&'static str> {
     }
 }
 
+/// Returns hints about keys of a manifest that are probably misspelt ones of these sections. Sections that the
+/// manifest has are left out.
+pub(crate) fn hints_for_misspelt_sections(root: &Node, sections: &[&str]) -> Vec<String> {
+    let missing_sections: Vec<&str> =
+        sections.iter().copied().filter(|section| root.get(section).is_none()).collect();
+    let hint = |(key, _): (&Node, &Node)| {
+        let name = key.as_str().filter(|name| !MANIFEST_KEYS.contains(name))?;
+        let section = nearest(name, missing_sections.iter().copied())?;
+        Some(format!("write `{section}` in place of the key '{name}' ({})", key.position.describe()))
+    };
+    root.as_map().into_iter().flat_map(|map| map.iter()).filter_map(hint).collect()
+}
+
 /// Returns true for a file that is probably a manifest.
 pub fn is_manifest(path: &Path) -> bool {
     read_plain(path).is_some_and(|root| has_manifest_section(&root))
 }
 
-/// Returns the option with which a file is passed to a command that takes a manifest: an ops file, or a file
-/// with variables. Returns `None` for other files.
+/// Returns the option with which a file is passed to a command that takes a manifest: an ops file, a state, or
+/// a file with variables. Returns `None` for other files.
 pub fn option_of_file(path: &Path) -> Option<&'static str> {
     let root = read_plain(path)?;
     match &root.data {
+        Data::Map(_) if state_key(|key| root.get(key).is_some()).is_some() => Some("--state"),
         Data::Map(_) if !has_manifest_key(&root) => Some("--vars-file"),
         _ if is_ops_file(&root) => Some("--ops-file"),
         _ => None,

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use crate::deployment::{CPI_KEYS, RESOURCES, unknown_cpi_key};
 use crate::load::LoadedManifest;
+use crate::shape::MANIFEST_KEYS;
 use base::error::did_you_mean;
 use yaml::Node;
 
@@ -15,29 +16,6 @@ const CLOUD_PROVIDER_KEYS: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
 /// Keys of a `userland`.
 const USERLAND_KEYS: &[&str] = &["compile_with_network", "files", "sha1", "url"];
-/// Keys of a manifest at its top.
-const MANIFEST_KEYS: &[&str] = &[
-    "azs",
-    "cloud_provider",
-    "compilation",
-    "cpis",
-    "disk_pools",
-    "disk_types",
-    "features",
-    "instance_groups",
-    "jobs",
-    "name",
-    "networks",
-    "properties",
-    "releases",
-    "resource_pools",
-    "stemcells",
-    "tags",
-    "update",
-    "variables",
-    "vm_extensions",
-    "vm_types",
-];
 /// Keys of a job.
 const JOB_KEYS: &[&str] =
     &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
@@ -202,7 +180,9 @@ fn check_addresses(subnet: &Node, path: &str, warnings: &mut Vec<String>) {
             let problem = text.split('-').find_map(|part| address_problem(part.trim(), range));
             if let Some(problem) = problem {
                 let place = warning_start(entry);
-                warnings.push(format!("{place}`{path}.{key}` has '{text}', which {problem}: it is ignored"));
+                warnings.push(format!(
+                    "{place}`{path}.{key}` has '{text}', which {problem}: only a director uses `{key}`"
+                ));
             }
         }
     }

@@ -90,10 +90,14 @@ fn file_beside_the_manifest_that_has_the_values_is_named() {
         let hints = run.stderr.lines().filter_map(|line| line.trim().strip_prefix("hint: "));
         hints.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert!(
-        hints()[0].starts_with("give values: `monopile int env/m.yml --var-errs --var "),
-        "{:?}",
-        hints()
+    assert_eq!(
+        hints(),
+        [
+            "for x, give the vars store, which keeps generated values: `monopile int env/m.yml --var-errs \
+             --vars-store FILE`",
+            "give a value for ip: `monopile int env/m.yml --var-errs --var ip=VALUE`",
+            "to have create-env generate a value for ip, declare a type under `variables:`",
+        ]
     );
     world.write("env/vars.yml", "ip: 10.0.0.6\nname: z\n");
     let vars_file_hint = "pass the variables beside the manifest (ip): `monopile int env/m.yml --var-errs \

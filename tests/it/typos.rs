@@ -85,8 +85,8 @@ fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
                 'cloud_properties'?",
             "`networks[0].subnets[0]` has the unknown key 'cloud_properties_by_cpis', which is \
                 ignored; did you mean 'cloud_properties_by_cpi'?",
-            "`networks[0].subnets[0].static` has '127.0.79.999', which is not an IP address: it is \
-                ignored\n",
+            "`networks[0].subnets[0].static` has '127.0.79.999', which is not an IP address: only \
+                a director uses `static`\n",
             "`networks[0].subnets[0].reserved` has '10.9.9.9 - 10.9.9.20', which is not in the \
                 `range` 127.",
             "cpis.yml:2:26: `cpis[0]` has the unknown key 'exec_pathh', which is ignored; did you mean \

@@ -15,6 +15,7 @@ use super::{
 use super::{disk, registry, vm};
 use crate::CloudConfig;
 use crate::reader::{Field, Problems};
+use crate::shape::{MANIFEST_KEYS, hints_for_misspelt_sections};
 use crate::userland::{self, UserlandRef};
 use base::error::{did_you_mean, did_you_mean_question};
 use base::redact::Redactor;
@@ -45,7 +46,7 @@ impl Deployment {
         }
         let sections = Sections::new(root, cloud_config, cpis, &mut problems);
         let deployment = read(sections, redactor, &mut problems);
-        problems.into_result(deployment).map_err(|error| explain_other_file(manifest, error))
+        problems.into_result(deployment).map_err(|error| explain_missing_section(manifest, error))
     }
 
     /// Parses only the availability zone of the instance group.
@@ -63,7 +64,7 @@ impl Deployment {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
         let provider = read_cloud_provider(&root, &names(&root, "releases"), redactor, &mut problems);
-        problems.into_result(provider).map_err(|error| explain_other_file(manifest, error))
+        problems.into_result(provider).map_err(|error| explain_missing_section(manifest, error))
     }
 
     /// Parses only the releases whose names `is_needed` accepts.
@@ -83,8 +84,13 @@ impl Deployment {
     }
 }
 
-/// Adds a hint to the error of a document that has nothing of a manifest, such as the spec of a job.
-fn explain_other_file(document: &Node, error: Error) -> Error {
+/// Adds hints about misspelt sections that the error names, and one to the error of a document that has
+/// nothing of a manifest, such as the spec of a job.
+fn explain_missing_section(document: &Node, error: Error) -> Error {
+    let text = error.chain().join("\n");
+    let is_named = |section: &&str| text.contains(&format!("`{section}`"));
+    let named_sections: Vec<&str> = MANIFEST_KEYS.iter().copied().filter(is_named).collect();
+    let error = error.with_hints(hints_for_misspelt_sections(document, &named_sections));
     match ["instance_groups", "jobs", "cloud_provider"].iter().all(|key| document.get(key).is_none()) {
         true => error.with_hint(
             "if this file is not the manifest, name the one that has `instance_groups` and `cloud_provider`",

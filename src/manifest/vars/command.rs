@@ -308,8 +308,8 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
         _ => ("New values", "The old values are", "the new ones are", "them"),
     };
     let mut text = format!(
-        "{new_values} in '{}': {}\n{old_values} kept under '{}' until {pronoun} deployed: the VM's agent \
-         still needs {old_pronoun}.\nTo see whether the deploy replaces the VM: `{}`\nTo deploy: `{}`\n",
+        "{new_values} in '{}': {}\n{old_values} kept under '{}' until {pronoun} deployed: the agent of \
+         a deployed VM needs {old_pronoun} until then.\nTo see whether the deploy replaces the VM: `{}`\nTo deploy: `{}`\n",
         path.display(),
         rotation.renewed_names.join(", "),
         previous::PREVIOUS_KEY,
