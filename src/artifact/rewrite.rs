@@ -269,7 +269,7 @@ fn to_yaml(document: &impl Serialize) -> Result<Vec<u8>> {
 /// readers find it without reading the rest.
 fn pack(directory: &Path, (manifest, content): (&str, Vec<u8>), result: &Path) -> Result<()> {
     let write_error =
-        |error| Error::io(format!("writing '{}'", result.display()), error).with_path_hint(result, "");
+        |error| Error::io(format!("writing '{}'", result.display()), error).with_path_hint(result, "RESULT");
     let parent = result.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     check_directory(parent, "")?;
     let temporary_file =

@@ -10,6 +10,7 @@ use std::{fmt, fs, io};
 use rustix::fs::{Access, access};
 
 use crate::exit_code;
+use crate::files::directory::parent;
 
 /// The hint for a file system without free space, if it is not known which one.
 const FULL_HINT: &str = "free space on that file system, or choose another one with --cache-dir, TMPDIR or \
@@ -206,6 +207,19 @@ impl Error {
         }
     }
 
+    /// Corrects the cause if a file cannot be created although its directory exists. Linux says that a new
+    /// file in `/proc` does not exist.
+    fn with_existing_parent(self, path: &Path) -> Self {
+        let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
+        let is_of_system = cause
+            .is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound && cause.raw_os_error().is_some());
+        let directory = parent(path);
+        match is_of_system && directory.is_dir() {
+            true => self.with_source(format!("no file can be created in '{}'", directory.display())),
+            false => self,
+        }
+    }
+
     /// Adds a hint if the cause is a missing permission, a read-only file system or a full one: which path
     /// cannot be used, and what helps.
     ///
@@ -221,10 +235,7 @@ impl Error {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {}
             // A directory of `/proc`, for example.
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                return match other_path_hint {
-                    Some(other_path_hint) => self.with_hint(other_path_hint),
-                    None => self,
-                };
+                return self.with_existing_parent(path).with_hints(other_path_hint);
             }
             _ => return self,
         }

@@ -47,7 +47,7 @@ pub fn json_problem(error: &serde_json::Error) -> String {
         Category::Syntax => {
             let problem = match message {
                 "expected ident" => "a word other than true, false and null must be in double quotes",
-                "expected value" if (line, column) == (1, 1) => "it begins with neither '{', '[' nor '\"'",
+                "expected value" if (line, column) == (1, 1) => "JSON does not begin like this",
                 "expected value" => "a value is missing, or a string is not in double quotes",
                 "expected `:`" => "a ':' is missing after a key",
                 "expected `,` or `}`" => "a ',' or '}' is missing",
@@ -243,10 +243,7 @@ mod tests {
             ("{\n\"a\" 1}", "line 2, column 5: a ':' is missing after a key"),
             ("{'a': 1}", "line 1, column 2: a key is not in double quotes"),
             ("[1", "line 1: it ends too early"),
-            (
-                "Traceback (most recent call last):",
-                "line 1, column 1: it begins with neither '{', '[' nor '\"'",
-            ),
+            ("Traceback (most recent call last):", "line 1, column 1: JSON does not begin like this"),
             ("[a]", "line 1, column 2: a value is missing, or a string is not in double quotes"),
             ("{} {}", "line 1, column 4: there is more text after the end"),
         ] {

@@ -50,7 +50,7 @@ fn version_check_knows_the_newest_release() {
 #[test]
 fn unusable_answers_of_the_feed_are_errors() {
     for (body, reason) in [
-        ("<html>", "it is not JSON: line 1, column 1: it begins with neither '{', '[' nor '\"'"),
+        ("<html>", "it is not JSON: line 1, column 1: JSON does not begin like this"),
         ("{}", "it does not have the string `tag_name`"),
         (r#"{"tag_name": 1}"#, "it does not have the string `tag_name`"),
         (r#"{"tag_name": "nightly\u001b[2J"}"#, "is not a version such as v1.2.3"),
