@@ -106,6 +106,6 @@ impl ReachableEnvironment {
 
     /// Returns the jobs on the VM.
     pub(super) fn jobs<'j>(&'j self, run: &'j RunContext) -> Jobs<'j> {
-        Jobs { run, agent: &self.agent, instance: self.instance.clone() }
+        Jobs { run, agent: &self.agent, instance: self.instance.clone(), has_run_before: true }
     }
 }

@@ -261,7 +261,7 @@ pub(super) fn stop(
         wait_stage.finish();
     }
 
-    let jobs = Jobs { run: teardown.agent_access.run, agent, instance };
+    let jobs = Jobs { run: teardown.agent_access.run, agent, instance, has_run_before: true };
     jobs.stop(teardown.stop_options.drain_timeout(), teardown.reason, stage)?;
     jobs.unmount(stage)
 }

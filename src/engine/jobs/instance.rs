@@ -67,7 +67,8 @@ impl<'a> Instance<'a> {
         self.agent.stop().map_err(|error| error.with_stage(&updating))?;
         self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
         updating.finish();
-        self.jobs().start(self.deployment.update_watch_time, stage).map_err(|error| {
+        let jobs = Jobs { has_run_before: false, ..self.jobs() };
+        jobs.start(self.deployment.update_watch_time, stage).map_err(|error| {
             let error = error.with_note("the VM is kept");
             match error.kind() {
                 ErrorKind::Interrupted(_) => error,
@@ -187,7 +188,7 @@ impl<'a> Instance<'a> {
 
     fn jobs(&self) -> Jobs<'a> {
         let instance = format!("instance '{}'", self.deployment.instance());
-        Jobs { run: self.run, agent: self.agent, instance }
+        Jobs { run: self.run, agent: self.agent, instance, has_run_before: true }
     }
 
     /// Uploads the rendered jobs and provides the packages. Returns the spec that refers to them.

@@ -24,6 +24,8 @@ pub(crate) struct Jobs<'a> {
     pub(crate) agent: &'a Agent,
     /// The name of the instance in messages: `instance 'bosh/0'`.
     pub(crate) instance: String,
+    /// True if jobs of an earlier run may have written to the logs on the VM.
+    pub(crate) has_run_before: bool,
 }
 
 impl Jobs<'_> {
@@ -179,21 +181,35 @@ impl Jobs<'_> {
         }
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/{script}.*.log")).collect();
         let script_error = with_skip_hint(Error::failure(failed_scripts::failure_message(script, &jobs)));
-        match self.log_tails(&filters, |_| true, start_time.elapsed().unwrap_or(Duration::MAX)).as_slice() {
-            [] => script_error,
-            tails => script_error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
+        match self.log_tails(&filters, |_| true, start_time.elapsed().unwrap_or(Duration::MAX)).as_deref() {
+            // Agents do not log the output of drain scripts.
+            Some([]) if script != "drain" => script_error.with_source(match jobs.len() {
+                1 => "it wrote nothing to its logs",
+                _ => "they wrote nothing to their logs",
+            }),
+            Some([]) | None => script_error,
+            Some(tails) => script_error.with_source(self.excerpt(tails, start_time)),
         }
     }
 
+    /// Returns the tails of logs as the cause of an error.
+    fn excerpt(&self, tails: &[LogTail], start_time: SystemTime) -> LogExcerpt {
+        LogExcerpt::new(logs::format_tails(tails, start_time, self.has_run_before))
+    }
+
     /// Returns the ends of the newest logs that match one of the globs and that `is_shown` accepts, see
-    /// [`logs::fetch_tails`]. Returns none if the logs cannot be fetched.
-    fn log_tails(&self, filters: &[String], is_shown: fn(&Path) -> bool, span: Duration) -> Vec<LogTail> {
-        logs::fetch_tails(self.agent, &self.run.paths.scratch, filters, is_shown, span).unwrap_or_else(
-            |problem| {
+    /// [`logs::fetch_tails`]. Returns `None` if the logs cannot be fetched.
+    fn log_tails(
+        &self,
+        filters: &[String],
+        is_shown: fn(&Path) -> bool,
+        span: Duration,
+    ) -> Option<Vec<LogTail>> {
+        logs::fetch_tails(self.agent, &self.run.paths.scratch, filters, is_shown, span)
+            .inspect_err(|problem| {
                 tracing::info!(problem = %problem.chain().join(": "), "fetching the logs failed");
-                Vec::new()
-            },
-        )
+            })
+            .ok()
     }
 
     /// Waits until every job runs, for at most the manifest's `update_watch_time`. A process may fail and
@@ -272,7 +288,7 @@ impl Jobs<'_> {
         let jobs = jobs_of(agent_answer, failing_processes);
         let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
-        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
+        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX).unwrap_or_default();
         let last_line =
             tails.iter().find(|tail| tail.is_of_this_run(start_time)).and_then(LogTail::last_line);
         Warning::new(format!(
@@ -324,9 +340,9 @@ impl Jobs<'_> {
         .with_hint("see all logs: `monopile logs MANIFEST`");
         let filters: Vec<String> =
             jobs_of(agent_answer, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
-        match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_slice() {
-            [] => error,
-            tails => error.with_source(LogExcerpt::new(logs::format_tails(tails, start_time))),
+        match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_deref() {
+            Some([]) | None => error,
+            Some(tails) => error.with_source(self.excerpt(tails, start_time)),
         }
     }
 }

@@ -21,8 +21,8 @@ const MAX_LINE_CHARS: usize = 400;
 /// The maximum size of a fetched archive, in bytes.
 const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
 
-/// The precision of the times in an archive of logs.
-const TIME_PRECISION: Duration = Duration::from_secs(2);
+/// The precision of the times in an archive of logs. Times are rounded down.
+const TIME_PRECISION: Duration = Duration::from_secs(1);
 
 /// The lifecycle scripts of jobs. Their logs are `pre-start.stdout.log` and the like.
 const SCRIPTS: [&str; 6] = ["pre-start", "post-start", "post-deploy", "pre-stop", "drain", "post-stop"];
@@ -37,13 +37,13 @@ pub(super) struct LogTail {
 }
 
 impl LogTail {
-    /// Returns the time between the last write and `start_time`, if the log was last written more than
+    /// Returns the time between the last write and `start_time`, if the log was last written at least
     /// [`TIME_PRECISION`] before it. A job or script that writes nothing leaves the logs of an earlier run.
     fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
-        start_time.duration_since(self.modified).ok().filter(|age| *age > TIME_PRECISION)
+        start_time.duration_since(self.modified).ok().filter(|age| *age >= TIME_PRECISION)
     }
 
-    /// Returns true if the log was written after `start_time`, or at most [`TIME_PRECISION`] before it.
+    /// Returns true if the log was written after `start_time`, or less than [`TIME_PRECISION`] before it.
     pub(super) fn is_of_this_run(&self, start_time: SystemTime) -> bool {
         self.age_at(start_time).is_none()
     }
@@ -55,14 +55,15 @@ impl LogTail {
 }
 
 /// Formats the tails of logs. Logs that were last written before `start_time`, the time at which this run
-/// started the script or the jobs, are marked.
-pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime) -> String {
+/// started the script or the jobs, are marked, and with `has_run_before` also those that were written since.
+pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime, has_run_before: bool) -> String {
     let text = |tail: &LogTail| {
         let age = match tail.age_at(start_time) {
             Some(age) => format!(
                 " (last written {} before this run started it, so perhaps by an earlier run)",
                 base::text::duration(age)
             ),
+            None if has_run_before => " (which may have lines of earlier runs)".to_owned(),
             None => String::new(),
         };
         format!("the end of {}{age}:\n{}", tail.name, tail.lines.join("\n"))
@@ -176,12 +177,12 @@ mod tests {
         write("b/long.log", &"x".repeat(50_000), 20);
         write("b/old.log", "old\n", 1000);
         let tails = read_tails_below(directory.path(), |_| true, Duration::MAX);
-        let text = format_tails(&tails, SystemTime::now() - Duration::from_secs(5));
-        assert!(text.starts_with("the end of a/new.log:\n"), "{text}");
+        let text = format_tails(&tails, SystemTime::now() - Duration::from_secs(5), true);
+        assert!(text.starts_with("the end of a/new.log (which may have lines of earlier runs):\n"), "{text}");
         assert!(text.contains("the end of a/many.log (last written 5."), "{text}");
         let ages = tails.iter().map(|tail| tail.is_of_this_run(SystemTime::now() - Duration::from_secs(5)));
         assert_eq!(ages.collect::<Vec<_>>(), [true, false]);
-        let text = format_tails(&tails, SystemTime::UNIX_EPOCH);
+        let text = format_tails(&tails, SystemTime::UNIX_EPOCH, false);
         assert!(text.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"), "{text}");
         assert!(text.contains("line 99"), "{text}");
         assert!(!text.contains("old.log") && !text.contains("empty.log"), "{text}");

@@ -185,8 +185,8 @@ impl<'a> RepairContext<'a> {
     }
 
     fn jobs(&self) -> Jobs<'_> {
-        let instance = self.deployment.instance();
-        Jobs { run: self.probe.run, agent: &self.probe.agent, instance: format!("instance '{instance}'") }
+        let instance = format!("instance '{}'", self.deployment.instance());
+        Jobs { run: self.probe.run, agent: &self.probe.agent, instance, has_run_before: true }
     }
 }
 
