@@ -90,7 +90,7 @@ fn missing_vars_store_stops_the_run() {
     assert!(!run.stdout.contains("Credentials"), "{}", run.stdout);
     std::fs::remove_file(hello.world.path("manifest-vars.yml")).unwrap();
     let run = hello.delete(&[]).success();
-    assert!(run.stderr.contains("the VM is deleted without stopping its jobs\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("this run deletes the VM without stopping its jobs\n"), "{}", run.stderr);
     assert!(!hello.world.exists("manifest-vars.yml"), "delete-env generates nothing");
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -151,8 +151,10 @@ fn vars_store_of_another_environment_stops_the_run() {
     hello.world.finish(hello.command("status", &["--no-cpi"])).success();
     hello.create(&[]).success();
     hello.replace_option("--vars-store", &["--vars-store", "creds.yml"]);
-    let run = hello.delete(&[]).success();
-    assert!(run.stderr.contains("the VM is deleted without stopping its jobs\n"), "{}", run.stderr);
+    let run = hello.delete(&["--json"]).success();
+    let warning = "this run deletes the VM without stopping its jobs\",\"hints\":[\"pass the vars store";
+    assert!(run.stdout.contains(warning), "{}", run.stdout);
+    assert!(run.stdout.contains("at present, the agent refuses the given credentials"), "{}", run.stdout);
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 

@@ -138,11 +138,14 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     suspects::report(run, store.state());
 
     let validating = run.reporter.stage("Validating");
-    let manifest = prepare::load_to_delete(run, &request.inputs, store.state())
+    let (manifest, has_other_credentials) = prepare::load_to_delete(run, &request.inputs, store.state())
         .map_err(|error| error.with_note("nothing was changed"))?;
     let provider = manifest.provider()?;
     cpi_set::record_migrated_from(run, manifest.cpis()?.as_ref(), &mut store)?;
-    let plan = plan::delete(store.state());
+    let mut plan = plan::delete(store.state());
+    if has_other_credentials {
+        plan.expect_stop_failure("the agent refuses the given credentials");
+    }
     if plan.is_empty() {
         run.reporter.report_plan("Nothing to delete", Vec::new());
         validating.finish();

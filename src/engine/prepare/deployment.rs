@@ -1,5 +1,6 @@
 //! Turns the inputs of a request into everything that a plan and its run need, without an effect on the IaaS.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::run_context::RunContext;
 use crate::state::{CredentialDigests, RunCredentials, State, VmProperties};
 use artifact::{ArtifactIdentity, Release, Stemcell};
 use base::error::ResultExt;
-use base::events::Stage;
+use base::events::{Stage, Warning};
 use base::secret::Secret;
 use base::{Error, Result};
 use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
@@ -95,25 +96,33 @@ pub(crate) fn load_deployed(run: &RunContext, inputs: &Inputs, state: &State) ->
     report_messages(run, manifest::load_with_check(&inputs, &run.redactor, &check)?)
 }
 
-/// Reads a manifest for a run that only deletes, and therefore saves no generated values. Warns if the
-/// deployed credentials are missing, or others are given in their place. Fails if they and the addresses are
-/// those of another environment.
-pub(crate) fn load_to_delete(run: &RunContext, inputs: &Inputs, state: &State) -> Result<LoadedManifest> {
+/// Reads a manifest for a run that only deletes, and therefore saves no generated values. If the deployed
+/// credentials are missing, or others are given in their place, warns and returns true: the VM's agent will
+/// refuse the run. Fails if they and the addresses are those of another environment.
+pub(crate) fn load_to_delete(
+    run: &RunContext,
+    inputs: &Inputs,
+    state: &State,
+) -> Result<(LoadedManifest, bool)> {
     let inputs = read_only_inputs(inputs, state);
+    let has_other_credentials = Cell::new(false);
     let manifest = manifest::load_with_check(&inputs, &run.redactor, &|values| {
         if let Err(error) = credentials::check_source(run, &inputs, state, values) {
             if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
             }
-            // The deletion goes ahead, so a hint how to pass the right ones would come too late.
-            run.reporter.warn(format!(
-                "{error}. The VM's agent refuses other credentials, so the VM is deleted without stopping \
-                 its jobs"
-            ));
+            if state.vm_handle().is_some() {
+                has_other_credentials.set(true);
+                let warning = Warning::new(format!(
+                    "{error}: the VM's agent refuses other credentials, so this run deletes the VM without \
+                     stopping its jobs"
+                ));
+                run.reporter.warn(warning.with_hints(error.hints().iter().cloned()));
+            }
         }
         Ok(())
     })?;
-    report_messages(run, manifest)
+    Ok((report_messages(run, manifest)?, has_other_credentials.get()))
 }
 
 /// Reports the warnings and notes of a manifest.
