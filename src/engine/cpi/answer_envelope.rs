@@ -8,7 +8,7 @@ use super::error::{CpiError, CpiErrorKind};
 use super::methods::Method;
 use crate::protocol::RequestId;
 use base::encoding::shorten;
-use base::text::json_problem;
+use base::text::{clean_line, json_problem};
 
 /// The maximum size of an answer that is read, in bytes.
 pub const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
@@ -123,7 +123,7 @@ fn not_json_problem(method: Method, bytes: &[u8], error: &serde_json::Error) -> 
 fn problem_with_beginning(method: Method, bytes: &[u8], problem: &str) -> String {
     // The answer to `attach_disk` may hold credentials that are not known yet.
     match Some(beginning(bytes)).filter(|text| !text.is_empty() && method != Method::AttachDisk) {
-        Some(text) => format!("{problem}; it begins: {text:?}"),
+        Some(text) => format!("{problem}; it begins: '{}'", clean_line(&text)),
         None => problem.to_owned(),
     }
 }
@@ -150,12 +150,12 @@ mod tests {
     fn answer_is_one_document_with_result_or_error() {
         for (text, problem) in [
             ("", "wrote nothing"),
-            ("{\"result\": 1", "(its end is missing); it begins: \"{\\\"result\\\": 1\""),
-            ("Traceback: <html>", "it is not JSON; it begins: \"Traceback: <html>\""),
+            ("{\"result\": 1", "(its end is missing); it begins: '{\"result\": 1'"),
+            ("Traceback: <html>", "it is not JSON; it begins: 'Traceback: <html>'"),
             ("{'result': 1}", "not one JSON document (line 1, column 2: "),
             ("{\"result\":1}{\"result\":2}", "not one JSON document"),
-            ("[]", "it is a list, not an object with `result` or `error`; it begins: \"[]\""),
-            ("{}", "it has neither `result` nor `error`; it begins: \"{}\""),
+            ("[]", "it is a list, not an object with `result` or `error`; it begins: '[]'"),
+            ("{}", "it has neither `result` nor `error`; it begins: '{}'"),
             ("\u{feff}x", "not JSON"),
             (r#"{"result": 1, "error": {"type": "X"}}"#, "both"),
             (r#"{"error": 7}"#, "malformed"),

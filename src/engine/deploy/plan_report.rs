@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
 use super::request::{CreateEnvRequest, NO_VERIFY};
 use super::validate::{ValidationInputs, validate};
-use crate::effects::{Effect, instruction_to_forget};
+use crate::effects::{Effect, instructions_to_forget};
 use crate::jobs::PackageCounts;
 use crate::plan::{Difference, LeafChange, Plan, PlannedStep, Step, differences};
 use crate::recovery::open_calls::{self, OpenCallStatus};
@@ -213,7 +213,7 @@ fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state
                     "create-env would stop: the outcome of the CPI's `{method}` (request {request_id}) \
                      is unknown"
                 ))
-                .with_hints(instruction_to_forget(&intent)));
+                .with_hints(instructions_to_forget(&intent)));
             }
             OpenCallStatus::Running => run.reporter.note(format!(
                 "create-env first waits for the `{method}` that is still running (request {request_id}), \

@@ -192,10 +192,12 @@ impl Effect {
             | Effect::DeleteDisk(disk) => format!("disk {disk}"),
             Effect::DeleteSnapshot(snapshot) => format!("snapshot {snapshot}"),
             Effect::DeleteStemcell(stemcell) => format!("stemcell {stemcell}"),
-            Effect::CreateStemcell { .. }
-            | Effect::CreateVm { .. }
-            | Effect::CreateDisk { .. }
-            | Effect::SnapshotDisk { .. } => self.describe_in_iaas(),
+            Effect::CreateStemcell { record } => {
+                describe_in_iaas(&format!("stemcell {}/{}", record.name, record.version), self.cpi())
+            }
+            Effect::CreateVm { .. } | Effect::CreateDisk { .. } | Effect::SnapshotDisk { .. } => {
+                self.describe_in_iaas()
+            }
         }
     }
 

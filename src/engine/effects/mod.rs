@@ -20,6 +20,6 @@ pub(crate) use contradiction::{
 pub(crate) use effect::Effect;
 pub(crate) use executor::{Executor, ParallelCall};
 pub(crate) use open_call_errors::{
-    explain_running_call, instruction_to_end, instruction_to_forget, unknown_outcome_error,
+    explain_running_call, instruction_to_end, instructions_to_forget, unknown_outcome_error,
 };
 pub(crate) use run_registry::RunRegistry;

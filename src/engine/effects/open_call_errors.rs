@@ -96,7 +96,7 @@ fn steps_to_forget(effect: &Effect, last_step: &str) -> Vec<String> {
 }
 
 /// Describes the steps after a call with an unknown outcome. The last one only forgets this call.
-pub(crate) fn instruction_to_forget(intent: &Intent<Effect>) -> Vec<String> {
+pub(crate) fn instructions_to_forget(intent: &Intent<Effect>) -> Vec<String> {
     let command = forget_command(&format!("--call {}", intent.request_id));
     steps_to_forget(&intent.effect, &format!("then forget the call: `{command}`"))
 }
@@ -104,12 +104,7 @@ pub(crate) fn instruction_to_forget(intent: &Intent<Effect>) -> Vec<String> {
 /// Returns true if a file has a line that is not in this text.
 fn shows_more(path: &Path, shown_text: &str) -> bool {
     let Ok(text) = input::read_text(path, MAX_COMPARED_BYTES) else { return has_content(path) };
-    let is_shown = |line: &str| {
-        let line = line.trim();
-        // The beginning of an answer is shown in quotes.
-        shown_text.contains(line) || shown_text.contains(&line.escape_debug().to_string())
-    };
-    !text.lines().all(is_shown)
+    !text.lines().all(|line| shown_text.contains(line.trim()))
 }
 
 fn has_content(path: &Path) -> bool {
@@ -124,7 +119,7 @@ mod tests {
     fn file_is_named_only_if_it_has_more_than_the_error_shows() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("answer");
-        let shown_text = "it begins: \"say \\\"no\\\"\"\nthe end of the CPI's log:\nasking";
+        let shown_text = "it begins: 'say \"no\"'\nthe end of the CPI's log:\nasking";
         assert!(!shows_more(&path, shown_text), "it does not exist");
         for (content, expected) in
             [("", false), ("say \"no\"\n", false), ("  asking\n\n", false), ("asking\nfor more\n", true)]

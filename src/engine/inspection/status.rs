@@ -690,8 +690,8 @@ pub(super) fn untracked_disk_hint(cid: &DiskCid) -> String {
 
 /// A run in progress, or one that did not finish.
 struct UnfinishedRun {
-    /// The hint with the next command.
-    hint: String,
+    /// The hints with the next commands.
+    hints: Vec<String>,
     /// True if the state of the VM or of its jobs may be why the run failed. It then fails again unless that
     /// is corrected.
     would_fail: bool,
@@ -700,9 +700,9 @@ struct UnfinishedRun {
 }
 
 impl UnfinishedRun {
-    /// A run that continues if the operator types the command of the hint.
-    fn continues(hint: String) -> Self {
-        UnfinishedRun { hint, would_fail: false, needs_agent: false }
+    /// A run that continues if the operator types the commands of the hints.
+    fn continues(hints: Vec<String>) -> Self {
+        UnfinishedRun { hints, would_fail: false, needs_agent: false }
     }
 }
 
@@ -732,9 +732,9 @@ impl Status {
     fn unfinished(&self) -> Option<UnfinishedRun> {
         if let Some(recorded_run) = self.run_in_progress() {
             let RunRecord { command, pid, .. } = &recorded_run.record;
-            return Some(UnfinishedRun::continues(format!(
+            return Some(UnfinishedRun::continues(vec![format!(
                 "`{command}` is in progress (pid {pid}): watch it with `monopile status MANIFEST --watch`"
-            )));
+            )]));
         }
         // A cloud-check leaves a deploy unfinished only if it began to replace the VM.
         let newest_change = self.last_changing_run.as_ref();
@@ -747,8 +747,8 @@ impl Status {
                 other => (other, "to run it again"),
             };
         let waiting_command = if command == "delete-env" { command } else { "create-env" };
-        if let Some(hint) = record_commands::hint_for_open_calls(&self.record.open_calls, waiting_command) {
-            return Some(UnfinishedRun::continues(hint));
+        if let Some(hints) = record_commands::hints_for_open_calls(&self.record.open_calls, waiting_command) {
+            return Some(UnfinishedRun::continues(hints));
         }
         let advice = format!("{purpose}: `monopile {command} MANIFEST`");
         let needs_agent = !["create-env", "delete-env"].contains(&command);
@@ -764,14 +764,14 @@ impl Status {
                     }
                     _ => format!("the last run failed; {advice}"),
                 };
-                Some(UnfinishedRun { hint, would_fail, needs_agent })
+                Some(UnfinishedRun { hints: vec![hint], would_fail, needs_agent })
             }
             Some(RunOutcome::Killed | RunOutcome::Interrupted) => {
                 let hint = format!("a run was interrupted; {advice}");
-                Some(UnfinishedRun { needs_agent, ..UnfinishedRun::continues(hint) })
+                Some(UnfinishedRun { needs_agent, ..UnfinishedRun::continues(vec![hint]) })
             }
             _ if self.record.open_calls.is_empty() => None,
-            _ => Some(UnfinishedRun::continues(format!("a run was interrupted; {advice}"))),
+            _ => Some(UnfinishedRun::continues(vec![format!("a run was interrupted; {advice}")])),
         }
     }
 
@@ -789,8 +789,9 @@ impl Status {
         let unfinished = self.unfinished();
         // Without its VM, disk or agent, a run that needs them would only fail again.
         let independent_run = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
-        let next_hint = |usual_hint: &str| {
-            independent_run.map_or(usual_hint, |unfinished_run| unfinished_run.hint.as_str()).to_owned()
+        let next_hints = |usual_hint: &str| {
+            independent_run
+                .map_or_else(|| vec![usual_hint.to_owned()], |unfinished_run| unfinished_run.hints.clone())
         };
         let Some(vm) = &self.vm else {
             let run_in_progress = self
@@ -798,7 +799,7 @@ impl Status {
                 .map(|recorded_run| format!(" while `{}` is in progress", recorded_run.record.command));
             return Some(
                 Error::failure(format!("no VM is on record{}", run_in_progress.unwrap_or_default()))
-                    .with_hint(next_hint("create one: `monopile create-env MANIFEST`")),
+                    .with_hints(next_hints("create one: `monopile create-env MANIFEST`")),
             );
         };
         let contradiction_error = |description: String, kind: ResourceKind| {
@@ -835,7 +836,7 @@ impl Status {
                 ));
             }
             return Some(match independent_run {
-                Some(unfinished_run) => error.with_hint(unfinished_run.hint.as_str()),
+                Some(unfinished_run) => error.with_hints(&unfinished_run.hints),
                 None => error
                     .with_hint(
                         "if the IaaS does not show the VM, check the disks: `monopile cloud-check MANIFEST \
@@ -860,7 +861,7 @@ impl Status {
         if vm.is_off && self.agent.reply == AgentReply::No && self.run_in_progress().is_none() {
             let error = Error::new(ErrorKind::AgentUnreachable, describe_off(&vm.handle));
             return Some(
-                error.with_hint(next_hint("to start it and its jobs: `monopile start-env MANIFEST`")),
+                error.with_hints(next_hints("to start it and its jobs: `monopile start-env MANIFEST`")),
             );
         }
         match self.agent.reply {
@@ -885,7 +886,7 @@ impl Status {
                     Some(unfinished_run)
                         if !unfinished_run.would_fail && !self.agent.has_other_credentials =>
                     {
-                        error.with_hint(unfinished_run.hint.as_str())
+                        error.with_hints(&unfinished_run.hints)
                     }
                     _ if self.agent.hints.is_empty() => error.with_hint(self.hint_for_silent_agent),
                     _ => error.with_hints(&self.agent.hints),
@@ -897,12 +898,13 @@ impl Status {
                 let (disk, command) = (&disk.handle, &recorded_run.record.command);
                 let text = format!("disk {disk} is not mounted while `{command}` is in progress");
                 return Some(
-                    Error::failure(text).with_hint(next_hint("watch it: `monopile status MANIFEST --watch`")),
+                    Error::failure(text)
+                        .with_hints(next_hints("watch it: `monopile status MANIFEST --watch`")),
                 );
             }
             return Some(
                 drift_error(format!("disk {} is not mounted on the VM", disk.handle))
-                    .with_hint(next_hint("attach it again: `monopile cloud-check MANIFEST`")),
+                    .with_hints(next_hints("attach it again: `monopile cloud-check MANIFEST`")),
             );
         }
         if let Some(cid) = self.untracked_disks.first() {
@@ -931,7 +933,7 @@ impl Status {
         if job_state == "running" && self.is_deploy_unfinished {
             return Some(
                 Error::failure(UNFINISHED_DEPLOY)
-                    .with_hint(next_hint("to finish it: `monopile create-env MANIFEST`")),
+                    .with_hints(next_hints("to finish it: `monopile create-env MANIFEST`")),
             );
         }
         (job_state != "running").then(|| {
@@ -939,12 +941,12 @@ impl Status {
             let fails = self.processes.iter().any(|process| process.state == "failing");
             match &unfinished {
                 Some(unfinished_run) if unfinished_run.would_fail || fails => {
-                    error.with_hint("see why: `monopile logs MANIFEST`").with_hint(&unfinished_run.hint)
+                    error.with_hint("see why: `monopile logs MANIFEST`").with_hints(&unfinished_run.hints)
                 }
                 Some(unfinished_run) if self.is_last_change("stop-env") => error
-                    .with_hint(&unfinished_run.hint)
+                    .with_hints(&unfinished_run.hints)
                     .with_hint("to start them instead: `monopile start-env MANIFEST`"),
-                Some(unfinished_run) => error.with_hint(&unfinished_run.hint),
+                Some(unfinished_run) => error.with_hints(&unfinished_run.hints),
                 None => error
                     .with_hint("see why: `monopile logs MANIFEST`")
                     .with_hint("to stop and start them: `monopile restart MANIFEST`"),

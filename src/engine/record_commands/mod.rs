@@ -13,7 +13,7 @@ pub use forget::{ForgettableRecord, forget};
 pub use import::{ImportRequest, ImportedStemcell, import};
 pub use restore::{keep_version, restore};
 pub use show::{ShownCall, StateOverview, show};
-pub(super) use show::{explain_deletion, hint_for_open_calls, vm_on_record};
+pub(super) use show::{explain_deletion, hints_for_open_calls, vm_on_record};
 
 pub use crate::recovery::open_calls::OpenCallStatus;
 use base::Result;

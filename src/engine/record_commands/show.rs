@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cpi::Method;
-use crate::effects::{Effect, instruction_to_forget};
+use crate::effects::{Effect, instructions_to_forget};
 use crate::protocol::{Contract, DiskCid, RequestId, StemcellCid, VmCid};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::RunContext;
@@ -119,9 +119,9 @@ pub struct ShownCall {
     /// The ids of its processes, if they run on this machine.
     #[serde(skip)]
     pub processes: Vec<u32>,
-    /// Describes how to look for what it may have created, and the command to run then.
+    /// The steps that look for what it may have created, and forget the call.
     #[serde(skip)]
-    pub instruction_to_forget: String,
+    pub steps_to_forget: Vec<String>,
 }
 
 /// Reads the records at `storage`. Takes no lock, so a concurrent run may already have changed them.
@@ -138,7 +138,7 @@ pub fn show(storage: &Storage) -> Result<StateOverview> {
         Ok(ShownCall {
             status,
             processes: if status == OpenCallStatus::Running { call.find_processes() } else { Vec::new() },
-            instruction_to_forget: instruction_to_forget(&intent).join("; "),
+            steps_to_forget: instructions_to_forget(&intent),
             request_id: intent.request_id,
             method: intent.method,
             cpi: intent.cpi,
@@ -157,24 +157,30 @@ pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> 
         return Ok(vm);
     }
     let open_calls = show(&run.paths.state)?.open_calls;
-    let hint = hint_for_open_calls(&open_calls, "create-env").unwrap_or_else(|| {
-        match open_calls.is_empty() {
-            true => "create one: `monopile create-env MANIFEST`",
-            false => "a run was interrupted; to finish the deploy: `monopile create-env MANIFEST`",
-        }
-        .to_owned()
+    let hints = hints_for_open_calls(&open_calls, "create-env").unwrap_or_else(|| {
+        vec![
+            match open_calls.is_empty() {
+                true => "create one: `monopile create-env MANIFEST`",
+                false => "a run was interrupted; to finish the deploy: `monopile create-env MANIFEST`",
+            }
+            .to_owned(),
+        ]
     });
-    Err(Error::invalid("no VM is on record").with_hint(hint))
+    Err(Error::invalid("no VM is on record").with_hints(hints))
 }
 
-/// Returns the hint for an open call whose outcome is unknown, or whose CPI process still runs. `command`
+/// Returns the hints for an open call whose outcome is unknown, or whose CPI process still runs. `command`
 /// waits for the process.
-pub(crate) fn hint_for_open_calls(open_calls: &[ShownCall], command: &str) -> Option<String> {
+pub(crate) fn hints_for_open_calls(open_calls: &[ShownCall], command: &str) -> Option<Vec<String>> {
     let find_call = |status| open_calls.iter().find(|call| call.status == status);
     if let Some(call) = find_call(OpenCallStatus::Unknown) {
-        return Some(format!("the outcome of `{}` is unknown: {}", call.method, call.instruction_to_forget));
+        let mut steps = call.steps_to_forget.clone();
+        if let Some(first_step) = steps.first_mut() {
+            first_step.insert_str(0, &format!("the outcome of `{}` is unknown: ", call.method));
+        }
+        return Some(steps);
     }
-    find_call(OpenCallStatus::Running).map(|call| waiting_hint(call, command))
+    find_call(OpenCallStatus::Running).map(|call| vec![waiting_hint(call, command)])
 }
 
 fn waiting_hint(call: &ShownCall, command: &str) -> String {

@@ -14,6 +14,7 @@ use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};
 use base::events::{Stage, Warning};
+use base::text::shell_word;
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
 use manifest::Inputs;
@@ -146,7 +147,9 @@ fn read_outcome(
         WaitResult::Ended(bytes) => {
             let mut call_log = CallLog::open(&open_call.log_path());
             call_log.read_whole(&bytes, &mut |line| log.push(line.to_owned()));
-            let end = cpi::read_kept_end(&open_call.end_path());
+            let end = cpi::read_kept_end(&open_call.end_path()).or_else(|| {
+                bytes.trim_ascii().is_empty().then(|| "its process ended without an answer".to_owned())
+            });
             parse_answer(intent, &bytes).map_err(|error| error.with_end(end, call_log.tail()))
         }
         WaitResult::OnOtherMachine => {
@@ -188,7 +191,10 @@ fn stays_open_error(
         ));
     }
     let search = suspects::search_vm(run, inputs, store.state(), &intent.effect);
-    unknown_outcome_error(&intent.effect, open_call, error, search.vm.as_deref()).with_notes(search.note)
+    let caller = intent.holder.as_ref().map_or_else(|| "an earlier run".to_owned(), Holder::to_string);
+    unknown_outcome_error(&intent.effect, open_call, error, search.vm.as_deref())
+        .with_note(format!("the call is of {caller}: this run did not call the CPI again"))
+        .with_notes(search.note)
 }
 
 /// Reads the answer to a call by the terms under which it was made.
@@ -250,11 +256,15 @@ fn wait_for_call(
                     ));
                     run.reporter.warn(warning.with_hint(format!("wait for it, or {end}")));
                 }
-                run.reporter.note(format!(
-                    "the `{method}` of an earlier run is still running; waiting for its answer. Its log is \
-                     in '{}'. Ctrl-C stops the wait. If the CPI hangs, {end}",
-                    open_call.log_path().display()
+                let warning = Warning::new(format!(
+                    "waiting for the `{method}` of an earlier run, which is still running"
                 ));
+                let log_path = open_call.log_path().display().to_string();
+                run.reporter.warn(
+                    warning
+                        .with_hint(format!("see its log: `tail -f {}`", shell_word(&log_path)))
+                        .with_hint(format!("if the CPI hangs, {end}")),
+                );
             }
             signals::check_may_continue(run)
                 .map_err(|error| explain_interrupted_wait(error, intent, open_call))?;

@@ -141,6 +141,9 @@ fn malformed_answer_is_a_clear_error() {
         hello.set_script(Script::with_info(InfoAnswer::Local));
         let run = hello.create(&[]).exits_with(1);
         assert!(output(&run).contains("is unknown"), "{}", run.stderr);
+        let note = "note: the call is of `create-env` on ";
+        assert!(run.stderr.contains(note), "{}", run.stderr);
+        assert!(run.stderr.contains("): this run did not call the CPI again\n"), "{}", run.stderr);
         assert_eq!(hello.calls(""), 0);
         for (command, extra_args, code, text) in [
             ("plan", &[][..], 1, "create-env would stop"),

@@ -52,8 +52,8 @@ fn call_outlives_a_killed_run_and_is_picked_up() {
     userland_env.open();
     let output = second.end_with_output();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let log = String::from_utf8_lossy(&output.stdout);
-    assert!(log.contains("`create_vm` of an earlier run is still running; waiting for its answer"), "{log}");
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(log.contains("waiting for the `create_vm` of an earlier run, which is still running"), "{log}");
     assert!(log.contains("end its process: `kill "), "{log}");
     // The plan replaces the VM of the run that was killed, which is on record.
     let methods = userland_env.methods();

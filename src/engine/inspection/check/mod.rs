@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::cpi::create_private_directory;
 use crate::cpi_set;
 use crate::deploy::{CreateEnvRequest, recreate_unfinished};
-use crate::effects::{Effect, instruction_to_forget};
+use crate::effects::{Effect, instructions_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
 use crate::state::{DiskHandle, Resource, SuspectGroup, VmHandle};
@@ -467,7 +467,7 @@ pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> 
                 ),
             ),
             OpenCallStatus::Unknown => {
-                hints.extend(instruction_to_forget(intent));
+                hints.extend(instructions_to_forget(intent));
                 let may_exist = intent.effect.describe_in_iaas();
                 (FindingStatus::Drifted, format!("it may have created {may_exist}"))
             }
