@@ -38,7 +38,8 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                 true => conflict,
                 false => Error::new(conflict.kind(), conflict.to_string())
                     .with_source(format!("it is still running after {}", text::duration(timeout)))
-                    .with_hint("wait longer: `monopile SAME-COMMAND --wait-for-lock 30m`"),
+                    .with_hint("wait longer: `monopile SAME-COMMAND --wait-for-lock 30m`")
+                    .with_hints(conflict.hints().iter().filter(|hint| !hint.contains("--wait-for-lock"))),
             });
         };
         if !is_reported {
@@ -68,8 +69,8 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
         Some(error) => Err(error.with_hint(
-            "to deploy a new environment in its place, delete the old one, once its state is restored: \
-             `monopile delete-env MANIFEST`",
+            "to start anew instead, restore the state, then delete the old environment: `monopile \
+             delete-env MANIFEST`",
         )),
     }
 }

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::storage::{Lease, other_state_option};
-use base::files::directory::parent;
 use base::files::durable::give_file_to_owner_of;
 use base::files::{UnlockOnDrop, is_same_file};
 use base::{Error, ErrorKind, Result};
@@ -145,15 +144,9 @@ impl FileLock {
         let path = path.to_owned();
         let option = other_state_option(state);
         let lock_error = |error: std::io::Error| {
-            let lock_error = Error::failure(format!("the state '{}' cannot be locked", state.display()));
-            let directory = parent(&path);
-            // Linux says that a new file in /proc does not exist.
-            if error.kind() == std::io::ErrorKind::NotFound && directory.is_dir() {
-                return lock_error
-                    .with_source(format!("no file can be created in '{}'", directory.display()))
-                    .with_hint(format!("choose another path with {option}"));
-            }
-            lock_error.with_source(error).with_path_hint(&path, option)
+            Error::failure(format!("the state '{}' cannot be locked", state.display()))
+                .with_source(error)
+                .with_path_hint(&path, option)
         };
         loop {
             let mut options = File::options();
@@ -220,16 +213,21 @@ fn write_holder(mut file: &File, holder: &Holder) -> std::io::Result<()> {
 /// Returns the error for a state that another run holds.
 pub(super) fn in_use_error(holder: Option<&Holder>, lock_note: String) -> Error {
     let holder_name = holder.map_or_else(|| "another run".to_owned(), Holder::to_string);
-    let error = match holder {
+    const WAIT_HINT: &str = "to wait for that run: `monopile SAME-COMMAND --wait-for-lock 30m`";
+    match holder {
         Some(Holder { is_prompting: true, pid, host, .. }) => Error::new(
             ErrorKind::Locked,
             format!("{holder_name} is using this environment, and waits for an answer on its terminal"),
         )
-        .with_hint(format!("answer its question there, or end that run on {host}: `kill -INT {pid}`")),
+        .with_hint(format!("answer its question there, or end that run on {host}: `kill -INT {pid}`"))
+        .with_hint(WAIT_HINT),
         _ => Error::new(ErrorKind::Locked, format!("{holder_name} is using this environment"))
-            .with_note(lock_note),
-    };
-    error.with_hint("to wait for that run: `monopile SAME-COMMAND --wait-for-lock 30m`")
+            .with_note(lock_note)
+            .with_hint(WAIT_HINT)
+            .with_hints(holder.map(|Holder { pid, host, .. }| {
+                format!("if that run hangs, interrupt it on {host}: `kill -INT {pid}`")
+            })),
+    }
 }
 
 fn in_use_by_error(path: &Path, file: &mut File) -> Error {

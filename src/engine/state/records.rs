@@ -613,7 +613,16 @@ impl State {
                 return error
                     .with_hint(format!("list earlier versions: `monopile state backup --state {location}`"));
             }
-            error.with_hint(OTHER_STATE_HINT)
+            match storage.is_shared() {
+                true => error.with_hint(OTHER_STATE_HINT),
+                false => error
+                    .with_hint(OTHER_STATE_HINT)
+                    .with_hint(format!("without a copy, move it away: `mv {location} {location}.broken`"))
+                    .with_hint(
+                        "then record what exists in the IaaS: `monopile state import MANIFEST --vm CID --disk \
+                         CID`",
+                    ),
+            }
         })
     }
 
@@ -1070,7 +1079,7 @@ fn describe_damage(error: &serde_json::Error, bytes: &[u8]) -> String {
                 text if text.contains("map") => "an object",
                 _ => "a single value",
             };
-            format!("line {line}: {kind}, but a state is a JSON object")
+            format!("line {line}: it is {kind}, but a state is a JSON object")
         }
         _ => match (key_before(error, bytes), split_type_mismatch(&problem)) {
             (Some(key), Some((actual_value, required_type))) => {

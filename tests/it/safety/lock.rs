@@ -47,6 +47,8 @@ fn second_run_fails_and_names_the_first() {
     let run = hello.create(&["--wait-for-lock", "700ms"]).exits_with(4);
     assert_eq!(run.stdout.matches("waiting for up to 0.7 s").count(), 1, "{}", run.stdout);
     assert!(run.stdout.contains(&holder) && run.stderr.contains(&holder));
+    let hint = "hint: if that run hangs, interrupt it on ";
+    assert!(run.stderr.contains(hint) && run.stderr.contains(": `kill -INT "), "{}", run.stderr);
 
     let mut waiting_run = hello.command("create-env", &["--wait-for-lock", "5m"]);
     let waiting_run = waiting_run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

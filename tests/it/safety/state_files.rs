@@ -167,6 +167,9 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
         assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
     }
     assert_eq!(hello.leftovers(), before);
+    let import = hello.world.run(["state", "import", "hello/manifest.yml", "elsewhere.json"]).exits_with(2);
+    let hint = "pass the state: `monopile state import hello/manifest.yml --state elsewhere.json`\n";
+    assert!(import.stderr.contains(hint), "{}", import.stderr);
     let restore = ["state", "backup", "--restore", "bak", "--state", "state.json", "--yes"];
     hello.world.run(restore).success();
     // An earlier version that cannot be read either is not offered.
