@@ -191,23 +191,21 @@ impl AgentError {
             format!("the agent of the new VM {vm} did not answer within {timeout} (--boot-timeout)"),
         )
         .with_source(self.to_string());
-        let error = match boot {
-            Some(boot) if boot.problem().is_some() => return with_console(error, vm, boot),
-            Some(boot) => with_console(error, vm, boot),
-            None => error.with_hint("look at the VM's console in the IaaS").with_hint(
-                match self.is_connection_refused() {
-                    true => {
-                        "check that host and port in `cloud_provider.mbus` are those in \
-                         `cloud_provider.properties.agent.mbus`"
-                    }
-                    false => {
-                        "check that host and port in `cloud_provider.mbus` are those of its agent, and \
-                         that no firewall is in between"
-                    }
-                },
-            ),
-        };
-        error.with_hint("if it only boots slowly: `monopile SAME-COMMAND --boot-timeout 30m`")
+        let error =
+            match boot {
+                Some(boot) if boot.problem().is_some() => return with_console(error, vm, boot),
+                Some(boot) => with_console(error, vm, boot),
+                None => error
+                    .with_hint("look at the VM's console in the IaaS")
+                    .with_hints((!self.is_connection_refused()).then_some(
+                    "check that the VM has the address in `cloud_provider.mbus`, and that no firewall is in \
+                     between",
+                )),
+            };
+        error.with_rerun_hint(
+            "then run the same command again; if the VM only boots slowly: `monopile SAME-COMMAND \
+             --boot-timeout 30m`",
+        )
     }
 
     /// Returns true if the failure tells nothing about the agent and its VM, because the cause is this run: a
