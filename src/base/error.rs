@@ -623,6 +623,12 @@ mod tests {
             "{full}"
         );
         assert_eq!(hints_for(io::ErrorKind::TimedOut, &path), "");
+        let refused_file = || io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error());
+        let cause_for = |path: &Path| {
+            Error::io("writing 'x'", refused_file()).with_path_hint(path, "--to FILE").chain()[1].clone()
+        };
+        assert_eq!(cause_for(Path::new("/proc/x")), "no file can be created in '/proc'");
+        assert_eq!(cause_for(&path), "the file, or its directory, does not exist");
         let hints_of_root = hints_for(io::ErrorKind::PermissionDenied, Path::new("/proc/1/comm"));
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(

@@ -285,6 +285,11 @@ fn failed_script_does_not_show_the_log_of_an_earlier_run() {
 #[test]
 fn old_log_of_a_silent_script_is_marked() {
     let hello = Hello::new();
+    let pre_start = hello.world.read("hello/release/jobs/hello/templates/pre-start.erb");
+    hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", "#!/bin/bash\nexit 1\n");
+    let run = hello.create(&[]).exits_with(1);
+    assert!(run.stderr.contains("  cause: it wrote nothing to its logs\n"), "{}", run.stderr);
+    hello.world.write("hello/release/jobs/hello/templates/pre-start.erb", pre_start);
     hello.create(&[]).success();
     let logs = hello.find("work/cloud", "pre-start.stdout.log");
     let hour_ago = SystemTime::now() - Duration::from_secs(3600);

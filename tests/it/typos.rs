@@ -52,6 +52,16 @@ fn warns_about_variables_on_the_command_line_that_nothing_uses() {
 }
 
 #[test]
+fn error_about_a_missing_section_names_the_misspelt_key() {
+    let hello = Hello::new();
+    let manifest = hello.world.read("hello/manifest.yml").replace("\nreleases:", "\nrelaeses:");
+    hello.world.write("hello/manifest.yml", manifest);
+    let run = hello.world.finish(hello.command("plan", &[])).exits_with(3);
+    let hint = "hint: write `releases` in place of the key 'relaeses' (hello/manifest.yml:";
+    assert!(run.stderr.contains(hint), "{}", run.stderr);
+}
+
+#[test]
 fn warns_about_unknown_keys_of_cloud_provider_and_cpis() {
     let mut hello = Hello::new();
     hello.add_ops(
