@@ -10,7 +10,6 @@ use std::{fmt, fs, io};
 use rustix::fs::{Access, access};
 
 use crate::exit_code;
-use crate::files::directory::parent;
 
 /// The hint for a file system without free space, if it is not known which one.
 const FULL_HINT: &str = "free space on that file system, or choose another one with --cache-dir, TMPDIR or \
@@ -213,10 +212,11 @@ impl Error {
         let cause = self.inner.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
         let is_of_system = cause
             .is_some_and(|cause| cause.kind() == io::ErrorKind::NotFound && cause.raw_os_error().is_some());
-        let directory = parent(path);
-        match is_of_system && directory.is_dir() {
-            true => self.with_source(format!("no file can be created in '{}'", directory.display())),
-            false => self,
+        match path.parent().filter(|directory| is_of_system && directory.is_dir()) {
+            Some(directory) => {
+                self.with_source(format!("no file can be created in '{}'", directory.display()))
+            }
+            None => self,
         }
     }
 
