@@ -121,8 +121,8 @@ pub(crate) fn option_of_variables(root: &Node) -> Option<&'static str> {
     }
 }
 
-/// Returns hints about keys of a manifest that are probably misspelt ones of these sections. Sections that the
-/// manifest has are left out.
+/// Returns hints about keys of a manifest that are probably misspelt ones of these sections. Sections that
+/// the manifest has are left out.
 pub(crate) fn hints_for_misspelt_sections(root: &Node, sections: &[&str]) -> Vec<String> {
     let missing_sections: Vec<&str> =
         sections.iter().copied().filter(|section| root.get(section).is_none()).collect();
@@ -139,8 +139,8 @@ pub fn is_manifest(path: &Path) -> bool {
     read_plain(path).is_some_and(|root| has_manifest_section(&root))
 }
 
-/// Returns the option with which a file is passed to a command that takes a manifest: an ops file, a state, or
-/// a file with variables. Returns `None` for other files.
+/// Returns the option with which a file is passed to a command that takes a manifest: an ops file, a state,
+/// or a file with variables. Returns `None` for other files.
 pub fn option_of_file(path: &Path) -> Option<&'static str> {
     let root = read_plain(path)?;
     match &root.data {

@@ -619,8 +619,8 @@ impl State {
                     .with_hint(OTHER_STATE_HINT)
                     .with_hint(format!("without a copy, move it away: `mv {location} {location}.broken`"))
                     .with_hint(
-                        "then record what exists in the IaaS: `monopile state import MANIFEST --vm CID --disk \
-                         CID`",
+                        "then record what exists in the IaaS: `monopile state import MANIFEST --vm CID \
+                         --disk CID`",
                     ),
             }
         })

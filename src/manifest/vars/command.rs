@@ -309,7 +309,8 @@ fn describe_rotation(rotation: &RotationResult, path: &Path) -> String {
     };
     let mut text = format!(
         "{new_values} in '{}': {}\n{old_values} kept under '{}' until {pronoun} deployed: the agent of \
-         a deployed VM needs {old_pronoun} until then.\nTo see whether the deploy replaces the VM: `{}`\nTo deploy: `{}`\n",
+         a deployed VM needs {old_pronoun} until then.\nTo see whether the deploy replaces the VM: \
+         `{}`\nTo deploy: `{}`\n",
         path.display(),
         rotation.renewed_names.join(", "),
         previous::PREVIOUS_KEY,
