@@ -90,6 +90,15 @@ impl fmt::Debug for AccessSettings {
 impl AccessSettings {
     /// Checks the settings. The password becomes a secret of `redactor`.
     pub fn check(self, redactor: &Redactor) -> Result<CheckedAccess, SettingError> {
+        self.check_named(redactor, &|setting| format!("`{setting}`"))
+    }
+
+    /// Like [`Self::check`]. `name` returns a setting as errors name it.
+    pub fn check_named(
+        self,
+        redactor: &Redactor,
+        name: &dyn Fn(&str) -> String,
+    ) -> Result<CheckedAccess, SettingError> {
         let auth_type = match (self.auth_type.as_deref(), &self.auth_url, &self.username) {
             (Some(auth_type), ..) => auth_type,
             (None, Some(_), _) => "password",
@@ -98,10 +107,14 @@ impl AccessSettings {
         };
         let require = |value: &Option<String>, setting| match value {
             Some(value) if !value.is_empty() => Ok(value.clone()),
-            _ => Err(SettingError::new(
+            _ => Err(SettingError {
                 setting,
-                format!("authentication '{auth_type}' at Ironic needs `{setting}`"),
-            )),
+                error: Error::usage(format!(
+                    "authentication '{auth_type}' at Ironic needs {}",
+                    name(setting)
+                )),
+                is_missing: true,
+            }),
         };
         let password = || require(&self.password, "password").map(|password| Secret::new(password, redactor));
         let or_default = |value: &Option<String>| value.clone().unwrap_or_else(|| "Default".to_owned());
@@ -109,7 +122,7 @@ impl AccessSettings {
             "none" => Auth::None,
             "http_basic" => Auth::Basic { user: require(&self.username, "username")?, password: password()? },
             "password" | "v3password" => Auth::Keystone(Box::new(Keystone {
-                url: check_url_setting(&require(&self.auth_url, "auth_url")?, "auth_url", "/v3")?,
+                url: check_url_setting(&require(&self.auth_url, "auth_url")?, "auth_url", name, "/v3")?,
                 user: require(&self.username, "username")?,
                 password: password()?,
                 user_domain: or_default(&self.user_domain_name),
@@ -120,7 +133,7 @@ impl AccessSettings {
                     },
                     Some("all") => Scope::System,
                     Some(other) => {
-                        let problem = format!("`system_scope` must be 'all', not '{other}'");
+                        let problem = format!("{} must be 'all', not '{other}'", name("system_scope"));
                         return Err(SettingError::new("system_scope", problem));
                     }
                 },
@@ -132,33 +145,34 @@ impl AccessSettings {
                         url.trim_end_matches("URL").to_owned()
                     }
                     other => {
-                        let problem = format!("`interface` must be public, internal or admin, not '{other}'");
+                        let name = name("interface");
+                        let problem = format!("{name} must be public, internal or admin, not '{other}'");
                         return Err(SettingError::new("interface", problem));
                     }
                 },
             })),
             other => {
-                let problem = format!("`auth_type` must be none, http_basic or password, not '{other}'");
+                let name = name("auth_type");
+                let problem = format!("{name} must be none, http_basic or password, not '{other}'");
                 return Err(SettingError::new("auth_type", problem));
             }
         };
         let endpoint = match &self.endpoint {
-            Some(endpoint) => Some(check_url_setting(endpoint, "endpoint", "/v1")?),
+            Some(endpoint) => Some(check_url_setting(endpoint, "endpoint", name, "/v1")?),
             None if matches!(auth, Auth::Keystone(_)) => None,
             None => {
                 return Err(SettingError {
                     setting: "endpoint",
-                    error: Error::invalid("no URL of Ironic is given"),
-                    example: Some("http://HOST:6385"),
+                    error: Error::usage(format!("no URL of Ironic is given ({})", name("endpoint"))),
+                    is_missing: true,
                 });
             }
         };
         let roots = match &self.cacert {
             None => None,
-            Some(pem) => Some(
-                tls_roots::parse_pem_roots(pem)
-                    .ok_or_else(|| SettingError::new("cacert", "`cacert` contains no certificate in PEM"))?,
-            ),
+            Some(pem) => Some(tls_roots::parse_pem_roots(pem).ok_or_else(|| {
+                SettingError::new("cacert", format!("{} contains no certificate in PEM", name("cacert")))
+            })?),
         };
         let version = match &self.api_version {
             Some(text) => {
@@ -177,49 +191,67 @@ pub struct SettingError {
     pub setting: &'static str,
     /// The error.
     pub error: Error,
-    /// A usual value, for a setting that is missing.
-    pub example: Option<&'static str>,
+    /// True if the setting is missing.
+    pub is_missing: bool,
 }
 
 impl SettingError {
     fn new(setting: &'static str, problem: impl Into<String>) -> Self {
-        SettingError { setting, error: Error::invalid(problem), example: None }
+        SettingError { setting, error: Error::usage(problem), is_missing: false }
     }
 }
 
 impl From<SettingError> for Error {
-    fn from(SettingError { setting, error, example }: SettingError) -> Self {
-        match example {
-            Some(example) => error.with_hint(format!("set `{setting}`, usually to {example}")),
-            None => error,
-        }
+    fn from(error: SettingError) -> Self {
+        error.error
     }
 }
 
 /// Checks the URL of a setting with [`check_http_url`].
-fn check_url_setting(text: &str, setting: &'static str, suffix: &str) -> Result<String, SettingError> {
-    check_http_url(text, setting, suffix).map_err(|error| SettingError { setting, error, example: None })
+fn check_url_setting(
+    text: &str,
+    setting: &'static str,
+    name: &dyn Fn(&str) -> String,
+    suffix: &str,
+) -> Result<String, SettingError> {
+    check_http_url(text, setting, name, suffix).map_err(|error| SettingError {
+        setting,
+        error,
+        is_missing: false,
+    })
 }
 
-/// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` is the setting,
-/// for errors.
-pub(super) fn check_http_url(text: &str, name: &str, suffix: &str) -> Result<String> {
-    // No message quotes the URL, because it may contain a password.
-    let not_http_error =
-        || Error::invalid(format!("`{name}` must be a URL that begins with http:// or https://"));
+/// Checks an `http` or `https` URL and strips trailing slashes and `suffix` from it. `name` returns a setting
+/// as errors name it.
+pub(super) fn check_http_url(
+    text: &str,
+    setting: &str,
+    name: &dyn Fn(&str) -> String,
+    suffix: &str,
+) -> Result<String> {
+    let shown_setting = name(setting);
+    let not_http_error = || {
+        let error = format!("{shown_setting} must begin with http:// or https://");
+        match text.split_once("://") {
+            Some((scheme, _)) => Error::usage(format!("{error}, not {scheme}://")),
+            // The rest of a URL is shown only if it has no password.
+            None if text.contains('@') => Error::usage(error),
+            None => Error::usage(error).with_hint(format!("write http://{text} or https://{text}")),
+        }
+    };
     let url = url::Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => not_http_error(),
-        other => Error::invalid(format!("`{name}` is not a URL")).with_source(other),
+        other => Error::usage(format!("{shown_setting} is not a URL")).with_source(other),
     })?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none() {
         return Err(not_http_error());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(Error::invalid(format!("`{name}` must not contain a user or a password"))
-            .with_hint("set `username` and `password` instead"));
+        return Err(Error::usage(format!("{shown_setting} must not contain a user or a password"))
+            .with_hint(format!("set {} and {} instead", name("username"), name("password"))));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(Error::invalid(format!("`{name}` must not have a query or a fragment")));
+        return Err(Error::usage(format!("{shown_setting} must not have a query or a fragment")));
     }
     let text = url.as_str().trim_end_matches('/');
     Ok(text.strip_suffix(suffix).unwrap_or(text).trim_end_matches('/').to_owned())
@@ -258,6 +290,18 @@ mod tests {
         }
         let access = settings(serde_json::json!({"endpoint": "https://h/baremetal/v1"})).unwrap();
         assert_eq!(access.endpoint.unwrap(), "https://h/baremetal");
+    }
+
+    #[test]
+    fn url_without_a_scheme_is_completed_unless_it_has_a_password() {
+        let error = |endpoint: &str| settings(serde_json::json!({"endpoint": endpoint})).err().unwrap();
+        let hint = "write http://localhost:6385 or https://localhost:6385";
+        assert_eq!(error("localhost:6385").hints(), [hint]);
+        assert!(error("u:s3cret@h").hints().is_empty());
+        assert_eq!(
+            error("ftp://h").to_string(),
+            "`endpoint` must begin with http:// or https://, not ftp://"
+        );
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub(super) fn request_token(
         Some(endpoint) => endpoint.to_owned(),
         None => {
             let endpoint = find_endpoint(&answer.parse_json(request)?, keystone)?;
-            access::check_http_url(&endpoint, "endpoint", "/v1").map_err(|_| {
+            access::check_http_url(&endpoint, "endpoint", &str::to_owned, "/v1").map_err(|_| {
                 protocol_error("its catalogue has an endpoint of Ironic that is not a usable URL")
             })?
         }

@@ -8,7 +8,10 @@ use crate::cli::paths;
 use crate::cli::session::Session;
 use base::Result;
 use base::files::input;
-use ironic::{AccessSettings, Client, SettingError};
+use ironic::{AccessSettings, Client};
+
+/// The setting that should not be on the command line, where other users can see it.
+const PASSWORD: &str = "password";
 
 /// Options with the names and variables of `openstack` (python-openstackclient, "Authentication").
 #[derive(Clone, Args)]
@@ -152,20 +155,44 @@ impl Connection {
             cacert,
             api_version: nonempty(&self.os_baremetal_api_version),
         };
+        // A wrong value is named where it is, and a missing one where it belongs.
+        let env_vars = paths::env_vars();
+        let name = |setting: &str| {
+            let (option, variable) = (option_of(setting), variable_of(setting));
+            let is_in_variable = env_vars.iter().any(|(name, value)| *name == variable && !value.is_empty());
+            let is_option = session.has_option(&option) || !is_in_variable && setting != PASSWORD;
+            if is_option { option } else { variable }
+        };
         let access =
-            settings.check(&session.redactor).map_err(|SettingError { setting, error, example }| {
-                let setting = if setting == "api_version" { "baremetal_api_version" } else { setting };
-                let (option, variable) = (setting.replace('_', "-"), setting.to_uppercase());
-                error.with_hint(match example {
-                    Some(example) => {
-                        format!(
-                            "pass it: `monopile SAME-COMMAND --os-{option} {example}`, or set OS_{variable}"
-                        )
-                    }
-                    None => format!("set `{setting}` with --os-{option}, or in the variable OS_{variable}"),
-                })
+            settings.check_named(&session.redactor, &name).map_err(|error| match error.is_missing {
+                true => error.error.with_hint(missing_setting_hint(error.setting)),
+                false => error.error,
             })?;
         let reporter = session.reporter.clone();
         Ok(Client::connect(access)?.with_warnings(move |warning| reporter.warn(warning)))
     }
+}
+
+/// Returns the option of a setting.
+fn option_of(setting: &str) -> String {
+    format!("--{}", variable_of(setting).to_lowercase().replace('_', "-"))
+}
+
+/// Returns the environment variable of a setting.
+fn variable_of(setting: &str) -> String {
+    match setting {
+        "api_version" => "OS_BAREMETAL_API_VERSION".to_owned(),
+        setting => format!("OS_{}", setting.to_uppercase()),
+    }
+}
+
+fn missing_setting_hint(setting: &str) -> String {
+    let (option, variable) = (option_of(setting), variable_of(setting));
+    let example = match setting {
+        PASSWORD => return format!("set it: `export {variable}=PASSWORD`"),
+        "endpoint" => "http://HOST:6385",
+        "auth_url" => "https://HOST:5000",
+        _ => "NAME",
+    };
+    format!("pass it: `monopile SAME-COMMAND {option} {example}`, or set {variable}")
 }

@@ -12,8 +12,12 @@ use crate::support::keystone::{Keystone, PROJECT, REGION};
 #[test]
 fn endpoint_is_required() {
     let world = World::new();
-    let run = world.run(["baremetal", "node", "list"]).exits_with(3);
+    let run = world.run(["baremetal", "node", "list"]).exits_with(2);
     assert!(run.stderr.contains("OS_ENDPOINT"), "{}", run.stderr);
+    let run = world.run(["baremetal", "node", "list", "--os-endpoint", "127.0.0.1:9"]).exits_with(2);
+    let expected =
+        "error: --os-endpoint must begin with http:// or https://\n  hint: write http://127.0.0.1:9 or ";
+    assert!(run.stderr.starts_with(expected), "{}", run.stderr);
     let run = world.run(["baremetal", "node", "list", "--os-endpoint", "http://127.0.0.1:9"]).exits_with(1);
     assert!(run.stderr.contains("http://127.0.0.1:9 cannot be reached"), "{}", run.stderr);
 }
