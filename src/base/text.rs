@@ -30,10 +30,19 @@ pub fn comma_list<S: AsRef<str>>(names: &[S]) -> String {
 
 /// Lists all names: `a, b and c`.
 pub fn and_list<S: AsRef<str>>(names: &[S]) -> String {
+    list(names, "and")
+}
+
+/// Lists all names as alternatives: `a, b or c`.
+pub fn or_list<S: AsRef<str>>(names: &[S]) -> String {
+    list(names, "or")
+}
+
+fn list<S: AsRef<str>>(names: &[S], conjunction: &str) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     match names.split_last() {
         Some((last, [])) => (*last).to_owned(),
-        Some((last, earlier_names)) => format!("{} and {last}", earlier_names.join(", ")),
+        Some((last, earlier_names)) => format!("{} {conjunction} {last}", earlier_names.join(", ")),
         None => String::new(),
     }
 }

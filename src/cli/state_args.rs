@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 
 use super::{duration, named_file, paths};
+use base::files::input::list_files_hint;
 use base::text::shell_word;
 use base::{Error, Result};
 use engine::run_context::RunContext;
@@ -40,7 +41,7 @@ impl StateArgs {
         {
             let name = state.display();
             return Err(Error::invalid(format!("'{name}' (--state) is a directory"))
-                .with_hint(format!("name a file in it: `ls {}`", shell_word(&name.to_string()))));
+                .with_hint(list_files_hint(state)));
         }
         paths::state(self.state.as_deref(), manifest)
     }

@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::directory::parent;
 use crate::error::{did_you_mean_question, nearest};
 use crate::signals::RunSignals;
-use crate::text::{and_list, shell_word};
+use crate::text::{or_list, shell_word};
 use crate::{Error, ErrorKind, Result};
 
 /// The maximum size in bytes of a file that is read whole: manifests, ops files, variables, states, plans.
@@ -125,27 +125,26 @@ pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) ->
     }
     let directory = absolute(parent(path)).unwrap_or_else(|_| parent(path).to_owned());
     if !directory.is_dir() {
-        // Without its path: part of a secret that stands in place of a path would not be recognised.
-        return error.with_note("its directory does not exist either");
+        return match find_similar_directory(path) {
+            Some(similar_path) => error.with_hint(did_you_mean_question(&similar_path)),
+            // Without its path: part of a secret that stands in place of a path would not be recognised.
+            None => error.with_note("its directory does not exist either"),
+        };
     }
     let directory_name = directory.display().to_string();
     let names = list_names_of_kind(path, file_kind.certainly_matches);
     let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
     if let (Some(found_path), true) = (found_path, kind_name == MANIFEST) {
-        return error
-            .with_hint(format!("name the manifest in the directory below: '{}'", found_path.display()));
+        return error.with_hint(did_you_mean_question(&found_path.to_string_lossy()));
     }
     match names.as_slice() {
         [] if kind_name == MANIFEST && list_names_of_kind(path, file_kind.can_match).is_empty() => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
-        [] if path.is_relative() => {
-            error.with_hint(format!("correct the path: the file is looked for in '{directory_name}'"))
-        }
         [] => error.with_hint(format!("list the files there: `ls {}`", shell_word(&directory_name))),
         names => {
-            let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
-            error.with_hint(format!("correct the path: '{directory_name}' has {}", and_list(&names)))
+            let paths = names.iter().map(|name| path.with_file_name(name));
+            error.with_hint(any_of_paths_question(paths))
         }
     }
 }
@@ -154,12 +153,22 @@ pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) ->
 pub fn directory_error(kind_name: &str, path: &Path, file_kind: FileKind) -> Error {
     let error = Error::invalid(format!("{kind_name} '{}' is a directory", path.display()));
     let names = list_names_of_kind(&path.join("any.yml"), file_kind.certainly_matches);
-    let paths: Vec<String> = names.iter().map(|name| format!("'{}'", path.join(name).display())).collect();
-    error.with_hint(match paths.as_slice() {
-        [] => format!("name a file in it: `ls {}`", shell_word(&path.to_string_lossy())),
-        [path] => format!("name the file in it: {path}"),
-        paths => format!("name one of the files in it: {}", paths.join(", ")),
-    })
+    let hint = match names.as_slice() {
+        [] => list_files_hint(path),
+        names => any_of_paths_question(names.iter().map(|name| path.join(name))),
+    };
+    error.with_hint(hint)
+}
+
+/// Returns the hint for a directory in place of a file.
+pub fn list_files_hint(directory: &Path) -> String {
+    format!("list the files in it: `ls {}`", shell_word(&directory.to_string_lossy()))
+}
+
+/// Asks whether the operator meant one of these files.
+fn any_of_paths_question(paths: impl Iterator<Item = PathBuf>) -> String {
+    let paths: Vec<String> = paths.map(|path| format!("'{}'", path.display())).collect();
+    format!("did you mean {}?", or_list(&paths))
 }
 
 /// Returns the extension by which files count as of the same kind. It is `yml` for all YAML files.
@@ -245,6 +254,19 @@ fn find_similar_name(path: &Path, file_kind: FileKind) -> Option<String> {
         return None;
     }
     Some(path.with_file_name(name).to_string_lossy().into_owned())
+}
+
+/// Finds the directory whose name is similar to that of a missing one in this path. Returns the path with it
+/// if that exists, and otherwise the directory.
+fn find_similar_directory(path: &Path) -> Option<String> {
+    let is_directory = |path: &&Path| path.as_os_str().is_empty() || path.is_dir();
+    let existing_directory = path.ancestors().skip(1).find(is_directory)?;
+    let mut rest = path.strip_prefix(existing_directory).ok()?.components();
+    let missing_directory = existing_directory.join(rest.next()?);
+    let directory_kind = FileKind { can_match: Path::is_dir, certainly_matches: |_| true };
+    let directory = find_similar_name(&missing_directory, directory_kind)?;
+    let similar_path = Path::new(&directory).join(rest);
+    Some(if similar_path.exists() { similar_path.to_string_lossy().into_owned() } else { directory })
 }
 
 /// Reads to the end. Fails if more than `limit` bytes arrive, and at a signal while it waits for input.

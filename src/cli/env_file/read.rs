@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::find::{FILE_NAME, OpenedEnvFile};
 use super::{Content, EnvFile, FileOption, OptionUse};
 use crate::cli::{paths, vars_exec_args};
-use base::error::did_you_mean;
+use base::error::{did_you_mean, did_you_mean_question};
 use base::files::input;
 use base::{Error, Result};
 use manifest::{VarsProgram, kind_with_article};
@@ -96,7 +96,7 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
                 let file = path.join(FILE_NAME);
                 let error = Error::invalid(format!("env file '{}' is a directory", path.display()));
                 match file.exists() {
-                    true => error.with_hint(format!("name the file in it: '{}'", file.display())),
+                    true => error.with_hint(did_you_mean_question(&file.to_string_lossy())),
                     false => error.with_note(format!("it has no {FILE_NAME}")),
                 }
             }

@@ -12,6 +12,7 @@ use base::files::durable::{
     give_directory_to_owner_of, remove_durably, remove_temporaries, sync_parent, temporary_path,
     write_atomically_owned_like,
 };
+use base::files::input::list_files_hint;
 use base::files::{input, is_same_file};
 use base::text::shell_word;
 use base::{Error, Result};
@@ -43,7 +44,7 @@ impl Directory {
         match directory.is_dir() {
             true if self.state.is_dir() => {
                 Err(Error::invalid(format!("the state '{}' is a directory", self.state.display()))
-                    .with_hint("name the file in it: `monopile SAME-COMMAND --state FILE`"))
+                    .with_hint(list_files_hint(&self.state)))
             }
             true => self.check_links(),
             false => Err(Error::invalid(format!(
