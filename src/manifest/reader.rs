@@ -180,8 +180,11 @@ impl<'a> Field<'a> {
         let is_mapping = self.node.as_map().is_some();
         match is_mapping {
             true => {}
-            false if self.path.is_empty() && self.node.is_null() => {
-                self.add_problem(problems, "is empty");
+            false if self.path.is_empty() => {
+                match self.node.is_null() {
+                    true => self.add_problem(problems, "is empty"),
+                    false => self.add_mismatch("a mapping", problems),
+                }
                 problems.add_hint("for an example: `monopile example hello`".to_owned());
             }
             false => self.add_mismatch("a mapping", problems),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::deployment::{CPI_KEYS, RESOURCES, unknown_cpi_key};
+use crate::deployment::{CPI_KEYS, RESOURCES, misspelt_size, unknown_cpi_key};
 use crate::load::LoadedManifest;
 use crate::shape::MANIFEST_KEYS;
 use base::error::did_you_mean;
@@ -134,7 +134,9 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
     let groups = ["instance_groups", "jobs"].into_iter().find_map(|key| manifest.root.get(key)?.as_seq());
     for (index, group) in groups.unwrap_or_default().iter().enumerate() {
         let path = format!("instance_groups[{index}]");
-        check_spelling(group, &path, INSTANCE_GROUP_KEYS, &mut warnings);
+        // A key in place of `resource_pool` is an error.
+        let known_keys: Vec<&str> = INSTANCE_GROUP_KEYS.iter().copied().chain(misspelt_size(group)).collect();
+        check_spelling(group, &path, &known_keys, &mut warnings);
         if group.as_map().is_some() && group.get("jobs").or_else(|| group.get("templates")).is_none() {
             let place = group.position.describe();
             warnings.push(format!("{place}: `{path}` has no `jobs`, so nothing will run on the VM"));

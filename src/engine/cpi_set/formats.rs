@@ -1,6 +1,7 @@
 //! The stemcell formats that CPIs accept.
 
 use crate::run_context::RunContext;
+use base::text::or_list;
 use base::{Error, Result};
 use manifest::deployment::ArtifactOrigin;
 
@@ -29,8 +30,12 @@ pub(crate) fn check_formats(
                 stemcell.join(", ")
             ))
             .with_hint(match origin {
-                ArtifactOrigin::Manifest { .. } => "set the stemcell's `url` to the stemcell for this IaaS",
-                ArtifactOrigin::CommandLine => "pass the stemcell for this IaaS",
+                ArtifactOrigin::Manifest { .. } => {
+                    format!("name a stemcell of the format {} in its `url`", or_list(formats))
+                }
+                ArtifactOrigin::CommandLine => {
+                    format!("pass a stemcell of the format {}", or_list(formats))
+                }
             }))
         }
         (None, Some(name)) => {

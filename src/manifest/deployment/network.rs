@@ -37,6 +37,8 @@ pub struct Network {
 struct Subnet {
     /// The addresses and the gateway of a manual network.
     range: Option<(IpNet, IpAddr)>,
+    /// The place of `range`.
+    range_place: String,
     dns: Vec<String>,
     cloud_properties: Map<String, Value>,
     /// The names of its zones; empty for all zones.
@@ -111,8 +113,10 @@ impl Network {
             membership.add_problem(problems, problem);
             return None;
         }
-        let ranges: Vec<IpNet> =
-            candidates.iter().filter_map(|subnet| Some(subnet.range.as_ref()?.0)).collect();
+        let ranges: Vec<(IpNet, &str)> = candidates
+            .iter()
+            .filter_map(|subnet| Some((subnet.range.as_ref()?.0, subnet.range_place.as_str())))
+            .collect();
         let mut first_subnet = None;
         for ip in ips {
             let Ok(address) = ip.parse::<IpAddr>() else {
@@ -127,13 +131,13 @@ impl Network {
                 |subnet: &&&Subnet| subnet.range.as_ref().is_none_or(|(range, _)| range.contains(&address));
             match (candidates.iter().find(contains_address), ranges.as_slice()) {
                 (Some(subnet), _) => first_subnet = first_subnet.or(Some(*subnet)),
-                (None, [range]) => membership.add_problem_at(
-                    "static_ips",
-                    problems,
-                    format!("has the static IP '{ip}', which is not in the `range` {range}"),
-                ),
+                (None, [(range, place)]) => {
+                    let problem = format!("has the static IP '{ip}', which is not in the `range` {range}");
+                    membership.add_problem_at("static_ips", problems, problem);
+                    problems.add_hint(format!("use an address of {range}, or change the `range` ({place})"));
+                }
                 (None, ranges) => {
-                    let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+                    let ranges: Vec<String> = ranges.iter().map(|(range, _)| range.to_string()).collect();
                     let problem = format!(
                         "has the static IP '{ip}', which is in no `range` of its zone: {}",
                         ranges.join(", ")
@@ -177,7 +181,8 @@ impl Subnet {
     fn parse(field: &Field<'_>, sections: &Sections<'_>, problems: &mut Problems) -> Self {
         let dns = field.texts("dns", problems);
         let cloud_properties = sections.read_cloud_properties(field, problems);
-        Subnet { range: None, dns, cloud_properties, zones: read_zones(field, sections, problems) }
+        let zones = read_zones(field, sections, problems);
+        Subnet { range: None, range_place: String::new(), dns, cloud_properties, zones }
     }
 
     /// Reads a subnet of a manual network.
@@ -223,7 +228,8 @@ impl Subnet {
                 format!("has the `gateway` {gateway}, which is the broadcast address of its `range` {range}"),
             );
         }
-        Some(Subnet { range: Some((range, gateway)), ..subnet })
+        let range_place = field.get("range").map(|range| range.node.position.describe()).unwrap_or_default();
+        Some(Subnet { range: Some((range, gateway)), range_place, ..subnet })
     }
 }
 

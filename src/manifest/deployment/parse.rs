@@ -172,13 +172,18 @@ pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Optio
         field.add_problem(problems, "needs `sha1`, because its `url` is fetched over the network");
         // The URL may have credentials, which cannot be told apart if it is not valid.
         let shown_url = if url.contains('@') { "URL".into() } else { shell_word(&url) };
-        problems.add_hint(match field.get("sha256") {
+        match field.get("sha256") {
             Some(sha256) => {
                 let digest = sha256.node.as_str().unwrap_or("DIGEST");
-                format!("the digest is under the wrong key: write `sha1: sha256:{digest}`")
+                problems
+                    .add_hint(format!("the digest is under the wrong key: write `sha1: sha256:{digest}`"));
             }
-            None => digest_hint("the `sha1`", "sha1sum", &shown_url),
-        });
+            None => {
+                problems.add_hint("copy the digest that the publisher names: `sha1: DIGEST`".to_owned());
+                let hint = digest_hint("it", "sha256sum", &shown_url);
+                problems.add_hint(format!("without one, {hint}, and write `sha1: sha256:DIGEST`"));
+            }
+        }
     }
     let place_of = |key: &str| field.get(key).map(|field| field.node.position.describe());
     let origin =
@@ -189,7 +194,7 @@ pub(super) fn read_artifact(field: &Field<'_>, problems: &mut Problems) -> Optio
 /// Returns the hint how to compute a digest of the file at this URL. `digest` names it in a sentence, and
 /// `program` computes it.
 pub fn digest_hint(digest: &str, program: &str, shown_url: &str) -> String {
-    format!("compute {digest}: `curl -fLo download {shown_url} && {program} download`")
+    format!("compute {digest}: `curl -fL {shown_url} | {program}`")
 }
 
 fn read_releases(root: &Field<'_>, problems: &mut Problems) -> Vec<ReleaseRef> {
@@ -669,7 +674,7 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
             (
                 "vm_type: small",
                 "vm_typ: small",
-                "m.yml:15:46: `instance_groups[0]` needs a `vm_type`, `vm_resources` or a `resource_pool`; \
+                "m.yml:15:46: `instance_groups[0]` needs `vm_type`, `vm_resources` or `resource_pool`; \
                 did you mean 'vm_type'?",
             ),
             (

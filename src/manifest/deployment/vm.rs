@@ -10,6 +10,7 @@ use super::stemcell::{self, StemcellSpec};
 use super::{ArtifactRef, VmResources};
 use crate::reader::{Field, Problems};
 use base::error::did_you_mean;
+use yaml::Node;
 
 /// The keys of an instance group that size its VM.
 const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
@@ -27,6 +28,13 @@ pub(super) struct VmParts {
     pub(super) env_path: &'static str,
 }
 
+/// Returns the key of an instance group without a size that seems to be the misspelt key of one.
+pub(crate) fn misspelt_size(group: &Node) -> Option<&str> {
+    let keys = || group.as_map().into_iter().flat_map(|map| map.iter()).filter_map(|(key, _)| key.as_str());
+    let has_size = SIZES.iter().any(|key| group.get(key).is_some_and(|size| !size.is_null()));
+    keys().find(|key| !has_size && !did_you_mean(key, SIZES).is_empty())
+}
+
 /// Reads the VM of the instance group.
 pub(super) fn read(
     sections: &Sections<'_>,
@@ -39,11 +47,9 @@ pub(super) fn read(
     let pool = read_resource_pool(sections, group, problems);
     let mut vm = match sizes.as_slice() {
         [] => {
-            let entries = group.node.as_map().into_iter().flat_map(|map| map.iter());
-            let keys = entries.filter_map(|(key, _)| key.as_str());
-            let mut suggestions = keys.map(|key| (key, did_you_mean(key, SIZES)));
-            let (key, hint) = suggestions.find(|(_, hint)| !hint.is_empty()).unwrap_or_default();
-            let problem = format!("needs a `vm_type`, `vm_resources` or a `resource_pool`{hint}");
+            let key = misspelt_size(group.node).unwrap_or_default();
+            let hint = did_you_mean(key, SIZES);
+            let problem = format!("needs `vm_type`, `vm_resources` or `resource_pool`{hint}");
             group.add_problem_at(key, problems, problem);
             return None;
         }
