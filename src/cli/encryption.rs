@@ -25,8 +25,10 @@ pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) ->
                 check_recipient(value).map_err(|error| match is_private_key(value) {
                     true => error.context("--encrypt-to is not valid"),
                     // A recipient is public.
-                    false => Error::usage(format!("'{value}' (--encrypt-to) is not an age recipient"))
-                        .with_hints(error.hints()),
+                    false => Error::usage(format!(
+                        "'{value}' (--encrypt-to, MONOPILE_ENCRYPT_TO) is not an age recipient"
+                    ))
+                    .with_hints(error.hints()),
                 })?;
                 recipients.push(value.clone());
             }
@@ -41,7 +43,7 @@ pub(super) fn load_keys(globals: &Globals, has_effect: impl Fn(&str) -> bool) ->
             path.display().to_string(),
             read(
                 path,
-                "an identity (--identity)",
+                "an identity (--identity, MONOPILE_IDENTITY)",
                 "(--identity, MONOPILE_IDENTITY) does not exist",
                 "name the file with the private key (AGE-SECRET-KEY-…) of a recipient",
             )?,
@@ -78,18 +80,23 @@ pub(super) fn key_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 fn read_recipients(path: &Path) -> Result<Vec<String>> {
     let text = read(
         path,
-        "recipients (--encrypt-to)",
+        "recipients (--encrypt-to, MONOPILE_ENCRYPT_TO)",
         "(--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
         "name a public key (age1…), or a file of them; to print that of a private key: `age-keygen -y FILE`",
     )?;
     let mut recipients = Vec::new();
     for (number, line) in key_lines(&text) {
-        let problem = format!("line {number} of '{}' (--encrypt-to) is not valid", path.display());
+        let problem =
+            format!("line {number} of '{}' (--encrypt-to, MONOPILE_ENCRYPT_TO) is not valid", path.display());
         check_recipient(line).map_err(|error| error.context(problem))?;
         recipients.push(line.to_owned());
     }
     if recipients.is_empty() {
-        return Err(Error::usage(format!("'{}' (--encrypt-to) has no recipient", path.display())).with_hint(
+        return Err(Error::usage(format!(
+            "'{}' (--encrypt-to, MONOPILE_ENCRYPT_TO) has no recipient",
+            path.display()
+        ))
+        .with_hint(
             "write one public key (age1…) per line; to print that of a private key: `age-keygen -y FILE`",
         ));
     }

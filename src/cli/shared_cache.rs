@@ -95,22 +95,36 @@ pub(super) fn load_trusted_keys(globals: &Globals) -> Result<Vec<VerifyingKey>> 
 
 fn parse_location(url: &str) -> Result<CacheLocation> {
     let url_error = |why: &str| {
-        Error::usage(format!("'{url}' (--cache) is not the URL of a cache: {why}")).with_hint(
+        Error::usage(format!("'{url}' (--cache, MONOPILE_CACHE) is not the URL of a cache: {why}"))
+    };
+    let form_error = |why: &str| {
+        url_error(why).with_hint(
             "name a bucket or a directory: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX or \
              file:///DIRECTORY",
         )
     };
     match url.split_once("://") {
         Some(("file", path)) if Path::new(path).is_absolute() => Ok(CacheLocation::Directory(path.into())),
-        Some(("file", _)) => Err(url_error("the path of a directory must begin with '/'")),
-        Some(("s3" | "gs" | "az", "")) => Err(url_error("it names no bucket")),
+        Some(("file", _)) => Err(form_error("the path of a directory must begin with '/'")),
+        Some(("s3" | "gs" | "az", "")) => Err(form_error("it names no bucket")),
         Some(("s3" | "gs" | "az", _)) => BucketPrefix::parse(url)
             .map(CacheLocation::Bucket)
-            .map_err(|error| url_error("it cannot be used").with_source(error)),
+            .map_err(|error| form_error("it cannot be used").with_source(error)),
         Some((scheme, _)) => {
-            Err(url_error(&format!("the scheme must be s3, gs, az or file, not '{scheme}'")))
+            Err(form_error(&format!("the scheme must be s3, gs, az or file, not '{scheme}'")))
         }
-        None => Err(url_error("it does not begin with SCHEME://")),
+        None => Err(match url.split_once(":/") {
+            Some((scheme @ ("s3" | "gs" | "az"), rest)) => {
+                url_error("a '/' is missing").with_hint(format!("write {scheme}://{rest}"))
+            }
+            Some(("file", path)) => {
+                url_error("two '/' are missing").with_hint(format!("write file:///{path}"))
+            }
+            _ if url.starts_with('/') => {
+                url_error("it does not begin with SCHEME://").with_hint(format!("write file://{url}"))
+            }
+            _ => form_error("it does not begin with SCHEME://"),
+        }),
     }
 }
 
@@ -146,16 +160,18 @@ fn read_trusted_keys(value: &str) -> Result<Vec<VerifyingKey>> {
     let name = path.display();
     let text = encryption::read(
         path,
-        "public keys (--cache-trust)",
-        "(--cache-trust) is neither a public key (ssh-ed25519 …) nor a file",
+        "public keys (--cache-trust, MONOPILE_CACHE_TRUST)",
+        "(--cache-trust, MONOPILE_CACHE_TRUST) is neither a public key (ssh-ed25519 …) nor a file",
         "name the .pub file of the key that signs, or its content in quotes",
     )?;
     let mut keys = Vec::new();
     for (number, line) in encryption::key_lines(&text) {
         let line_error = |problem| {
-            Error::usage(format!("line {number} of '{name}' (--cache-trust) is not valid"))
-                .with_source(problem)
-                .with_hint("write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`")
+            Error::usage(format!(
+                "line {number} of '{name}' (--cache-trust, MONOPILE_CACHE_TRUST) is not valid"
+            ))
+            .with_source(problem)
+            .with_hint("write one public key per line, as in the .pub file of `ssh-keygen -t ed25519`")
         };
         keys.push(VerifyingKey::parse(line).map_err(line_error)?);
     }
@@ -168,12 +184,13 @@ fn read_signing_key(path: &Path) -> Result<SshKey> {
     }
     let text = encryption::read(
         path,
-        "a private key (--cache-sign)",
-        "(--cache-sign) does not exist",
+        "a private key (--cache-sign, MONOPILE_CACHE_SIGN)",
+        "(--cache-sign, MONOPILE_CACHE_SIGN) does not exist",
         "make a key for the cache: `ssh-keygen -t ed25519 -N '' -f cache-key`",
     )?;
     let key_error = |problem: String| {
-        Error::usage(format!("'{}' (--cache-sign) cannot sign", path.display())).with_source(problem)
+        Error::usage(format!("'{}' (--cache-sign, MONOPILE_CACHE_SIGN) cannot sign", path.display()))
+            .with_source(problem)
     };
     let key = SshKey::parse(&text, None).map_err(|error| {
         let key_error = key_error(error.to_string());
@@ -203,7 +220,7 @@ mod tests {
         }
         for (url, part) in [
             ("file://cache", "must begin with '/'"),
-            ("/var/cache", "does not begin with SCHEME://"),
+            ("var/cache", "does not begin with SCHEME://"),
             ("https://host/cache", "not 'https'"),
             ("s3://", "names no bucket"),
             ("s3:///a", "not the name of a bucket"),
@@ -212,6 +229,13 @@ mod tests {
             let error = parse_location(url).unwrap_err();
             assert!(error.chain().join(": ").contains(part), "{url}: {error:?}");
             assert!(error.hints()[0].contains("file:///DIRECTORY"), "{url}");
+        }
+        for (text, hint) in [
+            ("s3:/b/k", "write s3://b/k"),
+            ("file:/var/cache", "write file:///var/cache"),
+            ("/var/cache", "write file:///var/cache"),
+        ] {
+            assert_eq!(parse_location(text).unwrap_err().hints(), [hint]);
         }
     }
 }

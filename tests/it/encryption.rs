@@ -189,7 +189,7 @@ fn rejects_invalid_recipients_and_identities() {
     hello.world.write("key.txt", "AGE-SECRET-KEY-1NOTREALLY\n");
     for (options, part) in [
         (["--encrypt-to", "age1nobody"], "is not an age recipient"),
-        (["--encrypt-to", "key.txt"], "line 1 of 'key.txt' (--encrypt-to) is not valid"),
+        (["--encrypt-to", "key.txt"], "line 1 of 'key.txt' (--encrypt-to, MONOPILE_ENCRYPT_TO) is not valid"),
         (["--encrypt-to", "AGE-SECRET-KEY-1NOTREALLY"], "it is a private key, not an age recipient"),
         (["--identity", "AGE-SECRET-KEY-1NOTREALLY"], "takes the path of a file"),
         (["--encrypt-to", "/dev/zero"], "larger than"),
@@ -198,7 +198,7 @@ fn rejects_invalid_recipients_and_identities() {
             ["--encrypt-to", "missing"],
             "'missing' (--encrypt-to, MONOPILE_ENCRYPT_TO) is neither an age recipient (age1…) nor a file",
         ),
-        (["--encrypt-to", "empty"], "(--encrypt-to) has no recipient"),
+        (["--encrypt-to", "empty"], "(--encrypt-to, MONOPILE_ENCRYPT_TO) has no recipient"),
         (["--identity", "missing"], "'missing' (--identity, MONOPILE_IDENTITY) does not exist"),
         (["--identity", "key.txt"], "not an age identity file"),
     ] {

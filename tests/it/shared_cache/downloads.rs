@@ -160,11 +160,14 @@ fn urls_and_keys_are_checked_before_the_run() {
         (&["--cache", "file://cache"], "must begin with '/'"),
         (&["--cache", "s3:///a"], "is not the name of a bucket"),
         (&["--cache-trust", "ssh-ed25519 AAAA"], "--cache-trust is not valid"),
-        (&["--cache-trust", "damaged.pub"], "line 2 of 'damaged.pub' (--cache-trust) is not valid"),
+        (
+            &["--cache-trust", "damaged.pub"],
+            "line 2 of 'damaged.pub' (--cache-trust, MONOPILE_CACHE_TRUST) is not valid",
+        ),
         (&["--cache-trust=-----BEGIN OPENSSH PRIVATE KEY----- x"], "not a private key"),
         (
             &["--cache", "s3://b", "--cache-write", "--cache-sign", "text"],
-            "'text' (--cache-sign) cannot sign",
+            "'text' (--cache-sign, MONOPILE_CACHE_SIGN) cannot sign",
         ),
     ] {
         let run = world.finish(environment.command(options)).exits_with(2);

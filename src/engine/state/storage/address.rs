@@ -47,11 +47,9 @@ const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 impl BucketUrl {
     /// Parses a URL. Returns `None` if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
-        if let Some((scheme @ ("s3" | "gs" | "az"), rest)) = text.split_once(":/")
-            && !rest.starts_with('/')
-        {
-            let bucket = if scheme == "az" { "CONTAINER" } else { "BUCKET" };
-            return Err(Error::usage(format!("'{text}' looks like a URL: write {scheme}://{bucket}/KEY")));
+        if let Some((scheme, rest)) = split_at_single_slash(text) {
+            let key = if rest.contains('/') { "" } else { "/KEY" };
+            return Err(single_slash_error(text).with_hint(format!("write {scheme}://{rest}{key}")));
         }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
         if scheme.is_empty()
@@ -106,12 +104,25 @@ impl BucketUrl {
     }
 }
 
+/// Splits what begins like the URL of a bucket, but has only one `/` after the scheme.
+fn split_at_single_slash(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once(":/")?;
+    (["s3", "gs", "az"].contains(&scheme) && !rest.starts_with('/')).then_some((scheme, rest))
+}
+
+fn single_slash_error(text: &str) -> Error {
+    Error::usage(format!("'{text}' is not a URL: a '/' is missing"))
+}
+
 impl BucketPrefix {
     /// Parses a URL.
     pub fn parse(text: &str) -> Result<Self> {
         // A URL of a state names an object in any case, and a prefix may be empty.
         const ANY: &str = "any";
         let text = text.trim_end_matches('/');
+        if let Some((scheme, rest)) = split_at_single_slash(text) {
+            return Err(single_slash_error(text).with_hint(format!("write {scheme}://{rest}")));
+        }
         let has_key = text.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
         let url = if has_key { text.to_owned() } else { format!("{text}/{ANY}") };
         let bucket_url = BucketUrl::parse(&url)?.ok_or_else(|| {
@@ -134,8 +145,10 @@ mod tests {
 
     #[test]
     fn urls_are_distinguished_from_paths() {
-        let error = BucketUrl::parse("az:/container/key").unwrap_err();
-        assert!(error.to_string().ends_with("looks like a URL: write az://CONTAINER/KEY"), "{error}");
+        for (text, hint) in [("az:/container/key", "write az://container/key"), ("s3:/b", "write s3://b/KEY")]
+        {
+            assert_eq!(BucketUrl::parse(text).unwrap_err().hints(), [hint]);
+        }
         for path in ["state.json", "/a/b", "a:/b", "./s3:/x", "://x", "a b://c"] {
             assert_eq!(BucketUrl::parse(path).unwrap(), None, "{path}");
         }
@@ -167,6 +180,7 @@ mod tests {
         for url in ["ftp://b", "s3://", "s3:///a", "directory"] {
             BucketPrefix::parse(url).unwrap_err();
         }
+        assert_eq!(BucketPrefix::parse("s3:/b").unwrap_err().hints(), ["write s3://b"]);
     }
 
     #[test]
