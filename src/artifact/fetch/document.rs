@@ -28,7 +28,11 @@ pub fn fetch_document(
             .with_hint("name a URL that begins with https://"));
     }
     let url = HttpUrl::new(url);
-    let request_error = |reason: String| Error::failure(format!("asking '{url}' failed")).with_source(reason);
+    let request_error = |reason: String| {
+        Error::failure(format!("asking '{url}' failed"))
+            .with_source(reason)
+            .with_hint(format!("check the URL: `curl -IL '{url}'`"))
+    };
     let dialer = ProxyDialer::new(Proxies::from_variables(env_vars)?, Arc::new(|| Ok(())));
     let config = client_config().max_redirects(0).max_redirects_will_error(false);
     let client = http_client::create_client_over(config.build(), None, dialer);

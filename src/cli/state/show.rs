@@ -87,7 +87,7 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         table.row(["VM".to_owned(), vm.cid().to_owned(), yes_or_no(false), details]);
     }
     for disk in &overview.disks {
-        let hint = disk.hint.as_ref().map(|hint| format!(", hint {hint}")).unwrap_or_default();
+        let hint = disk.hint.as_ref().map(|hint| format!(", disk hint {hint}")).unwrap_or_default();
         let cpi = disk.cpi.as_deref();
         let deletion_mark = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
         let details = format!("{} MiB{hint}{}{deletion_mark}", disk.size, cpi_suffix(cpi));

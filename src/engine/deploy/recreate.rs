@@ -23,8 +23,7 @@ pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> 
     // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.
     if is_unfinished && matches!(is_last_deployed(request, run, &state), Ok(false)) {
         return Err(Error::invalid(
-            "nothing can be recreated: the last deploy did not finish, and the manifest was not deployed \
-             before it",
+            "`recreate` needs a finished deploy of this manifest, but the last deploy did not finish",
         )
         .with_hint("to deploy the manifest: `monopile create-env MANIFEST`"));
     }

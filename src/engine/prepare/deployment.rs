@@ -167,11 +167,15 @@ pub(crate) fn prepare(
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
     let inputs = &Inputs { is_deployed: !state.is_empty_of_resources(), ..inputs.clone() };
-    let manifest = manifest::load_with_check(inputs, &run.redactor, &|values| match overrides
-        .accepts_new_credentials
-    {
-        true => Ok(()),
-        false => credentials::check(run, inputs, state, values),
+    let manifest = manifest::load_with_check(inputs, &run.redactor, &|values| {
+        let check_result = credentials::check(run, inputs, state, values);
+        if !overrides.accepts_new_credentials {
+            return check_result;
+        }
+        if check_result.is_ok() {
+            run.reporter.warn("--new-credentials has no effect: no deployed credential is missing");
+        }
+        Ok(())
     })?;
     let manifest = report_messages(run, manifest)?;
     let deployment = manifest.deployment()?;

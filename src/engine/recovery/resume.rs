@@ -249,7 +249,7 @@ fn wait_for_call(
                 // The call goes on, whatever happens to this run.
                 run.signals.begin_change();
                 let (method, end) = (&intent.method, instruction_to_end(open_call));
-                if may_forget && intent.effect.creates() {
+                if may_forget {
                     let warning = Warning::new(format!(
                         "--forget-open-calls does not apply to the `{method}` of an earlier run while it \
                          is still running"

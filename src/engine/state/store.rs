@@ -83,16 +83,21 @@ impl Store {
         storage.reencrypt(stored_form)?;
         let versions = versions::read_versions(&storage)?;
         let names: Vec<&str> = versions.iter().map(|version| version.name.as_str()).collect();
-        let known_names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let no_version_message =
-            format!("there is no version '{version}' of '{storage}' (kept: {known_names})");
-        let requested_version =
-            versions.into_iter().find(|candidate| candidate.name == version).ok_or_else(|| {
-                Error::invalid(no_version_message).with_note("nothing was changed").with_hint(format!(
-                    "list the versions with their dates: `monopile state backup --state {}`",
-                    text::shell_word(&storage.to_string())
-                ))
-            })?;
+        let no_version_error = match names.as_slice() {
+            [] => Error::invalid(format!("no earlier version of '{storage}' is kept")),
+            names => {
+                let names = names.join(", ");
+                Error::invalid(format!("there is no version '{version}' of '{storage}' (kept: {names})"))
+                    .with_hint(format!(
+                        "list the versions with their dates: `monopile state backup --state {}`",
+                        text::shell_word(&storage.to_string())
+                    ))
+            }
+        };
+        let requested_version = versions
+            .into_iter()
+            .find(|candidate| candidate.name == version)
+            .ok_or_else(|| no_version_error.with_note("nothing was changed"))?;
         let requested_state =
             requested_version.state.context(|| format!("version '{version}' cannot be used"))?;
         // A state that cannot be parsed may be replaced.

@@ -603,7 +603,12 @@ fn check_and_repair(
         let error = match outcome {
             Ok(()) => None,
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => {
-                return Err(error.context(format!("repair '{}' was interrupted", repair.name())));
+                let has_hint = !error.hints().is_empty();
+                let error = error.context(format!("repair '{}' was interrupted", repair.name()));
+                return Err(match has_hint {
+                    true => error,
+                    false => error.with_rerun_hint("to continue: `monopile SAME-COMMAND`"),
+                });
             }
             Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(error),
             Err(error) => {
