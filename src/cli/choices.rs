@@ -6,10 +6,11 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 
 /// Returns a parser of clap for numbers from `minimum` to `maximum`. Without `maximum`, there is no upper
-/// limit.
+/// limit. Its error names the example.
 pub(super) fn number<T>(
     minimum: T,
     maximum: Option<T>,
+    example: T,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
     T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
@@ -18,8 +19,10 @@ where
         let number = text.parse().ok().filter(|number| *number >= minimum);
         let number = number.filter(|number| maximum.is_none_or(|maximum| *number <= maximum));
         number.ok_or_else(|| match maximum {
-            Some(maximum) => format!("expected a whole number from {minimum} to {maximum}"),
-            None => format!("expected a whole number of at least {minimum}"),
+            Some(maximum) => {
+                format!("expected a whole number from {minimum} to {maximum}, such as {example}")
+            }
+            None => format!("expected a whole number of at least {minimum}, such as {example}"),
         })
     }
 }
@@ -95,10 +98,12 @@ mod tests {
 
     #[test]
     fn numbers_outside_the_limits_name_the_limits() {
-        assert_eq!(number(1, Some(3))("3"), Ok(3));
+        assert_eq!(number(1, Some(3), 2)("3"), Ok(3));
         for text in ["0", "4", "x", ""] {
-            assert_eq!(number(1, Some(3))(text), Err("expected a whole number from 1 to 3".to_owned()));
+            let problem = "expected a whole number from 1 to 3, such as 2".to_owned();
+            assert_eq!(number(1, Some(3), 2)(text), Err(problem));
         }
-        assert_eq!(number(1_u16, None)("70000"), Err("expected a whole number of at least 1".to_owned()));
+        let problem = "expected a whole number of at least 1, such as 5".to_owned();
+        assert_eq!(number(1_u16, None, 5)("70000"), Err(problem));
     }
 }

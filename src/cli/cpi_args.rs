@@ -16,7 +16,7 @@ use engine::run_context::RunContext;
 pub struct CpiVersionArgs {
     /// Use at most this version of the CPI API, from 1 to 3 [default: the highest of the CPI]
     #[arg(long, hide_short_help = true, value_name = "N", allow_negative_numbers = true,
-          value_parser = number(1, Some(HIGHEST_API_VERSION)))]
+          value_parser = number(1, Some(HIGHEST_API_VERSION), 2))]
     pub cpi_api_version: Option<u32>,
 }
 

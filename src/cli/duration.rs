@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
 /// Like [`parse`], for a timeout that must not be zero.
 pub(super) fn parse_positive(text: &str) -> Result<Duration, String> {
     match parse(text)? {
-        Duration::ZERO => Err("the time must be longer than 0".to_owned()),
+        Duration::ZERO => Err("expected a duration longer than 0, such as 90s or 1h30m".to_owned()),
         duration => Ok(duration),
     }
 }
@@ -79,7 +79,7 @@ fn parse_sum(text: &str) -> Option<Duration> {
 
 fn check_limit(duration: Duration, longest: Duration) -> Result<Duration, String> {
     match duration > longest {
-        true => Err(format!("the duration is longer than {} days", longest.as_secs() / 86_400)),
+        true => Err(format!("expected at most {} days, such as 12h or 30d", longest.as_secs() / 86_400)),
         false => Ok(duration),
     }
 }
@@ -93,14 +93,16 @@ mod tests {
         let seconds = |text| parse(text).map(|duration| duration.as_secs_f64());
         assert_eq!(seconds("90"), Ok(90.0));
         for long in ["18446744073709551615", "18446744073709551s", "100000h"] {
-            assert_eq!(seconds(long), Err("the duration is longer than 3660 days".to_owned()), "{long}");
+            let problem = "expected at most 3660 days, such as 12h or 30d".to_owned();
+            assert_eq!(seconds(long), Err(problem), "{long}");
         }
         assert_eq!(seconds("1h30m"), Ok(5400.0));
         assert_eq!(seconds("2min5s"), Ok(125.0));
         assert_eq!(seconds("500ms"), Ok(0.5));
         assert_eq!(seconds("2d"), Ok(172_800.0));
         assert_eq!(seconds("1w1ms"), Ok(604_800.001));
-        assert_eq!(parse_positive("0ms"), Err("the time must be longer than 0".to_owned()));
+        let problem = "expected a duration longer than 0, such as 90s or 1h30m".to_owned();
+        assert_eq!(parse_positive("0ms"), Err(problem));
         assert_eq!(parse_positive("1ms"), parse("1ms"));
         for text in
             ["", "m", "5x", "5y", "-1s", "1.5s", "10 m", "1h30", "99999999999999999999h", "9999999999999999h"]
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(hours("90s"), Ok(0.025));
         assert_eq!(hours("1w2d"), Ok(9.0 * 24.0));
         assert_eq!(hours("366000d"), Ok(24.0 * 366_000.0));
-        assert_eq!(hours("366001d"), Err("the duration is longer than 366000 days".to_owned()));
+        assert_eq!(hours("366001d"), Err("expected at most 366000 days, such as 12h or 30d".to_owned()));
         for text in ["", "7", "d", "-1d", "1y", "1.5d", "99999999999999999999d", "999999999w"] {
             parse_age(text).unwrap_err();
         }

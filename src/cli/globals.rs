@@ -42,7 +42,7 @@ pub(super) struct Globals {
     /// Run at most N downloads, uploads or compilations at once
     #[arg(long, global = true, hide_short_help = true, value_name = "N", allow_negative_numbers = true,
           default_value_t = 5,
-          value_parser = number(1_u16, None))]
+          value_parser = number(1_u16, None, 5))]
     pub parallel: u16,
 
     /// Keep downloads and compiled packages here [default: $XDG_CACHE_HOME/monopile]

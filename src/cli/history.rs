@@ -63,7 +63,7 @@ impl HistoryArgs {
 
 /// Parses `--limit`.
 fn parse_limit(text: &str) -> Result<std::num::NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
+    text.parse().map_err(|_| "expected a whole number of at least 1, such as 20".to_owned())
 }
 
 fn no_runs_text(state: Option<&Path>) -> String {

@@ -9,6 +9,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::agent_args::AgentTimeoutArgs;
+use super::choices::number;
 use super::finish::{CommandResult, output_error};
 use super::paths;
 use super::session::Session;
@@ -60,7 +61,8 @@ pub(super) struct LogsArgs {
     follow: bool,
 
     /// Print only the last N lines of each file [default: all; 10 with --follow]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with_all = ["dir", "out"])]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, conflicts_with_all = ["dir", "out"],
+          value_parser = number(0_usize, None, 10))]
     num: Option<usize>,
 
     /// Do not print the names of files

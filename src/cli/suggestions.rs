@@ -17,7 +17,7 @@ use base::text::{and_list, shell_word};
 use manifest::Inputs;
 
 /// Words that other programs have for a command.
-const SYNONYMS: [(&str, &str); 13] = [
+const SYNONYMS: [(&str, &str); 12] = [
     ("apply", "create-env"),
     ("clean", "prune"),
     ("create", "create-env"),
@@ -27,7 +27,6 @@ const SYNONYMS: [(&str, &str); 13] = [
     ("down", "delete-env"),
     ("purge", "prune"),
     ("remove", "delete-env"),
-    ("restore", "backup"),
     ("show", "status"),
     ("up", "create-env"),
     ("update", "create-env"),
@@ -45,6 +44,9 @@ const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force
 
 /// The words before the examples in the error of a parser.
 const EXAMPLES: &str = ", such as ";
+
+/// The form of a value that is not shown, because it may be a secret if its key or `=` is missing.
+const PAIR: &str = "KEY=VALUE";
 
 /// A command line that clap has refused.
 pub(super) struct RefusedCommandLine<'a> {
@@ -66,7 +68,8 @@ pub(super) fn explain(mut error: clap::Error, line: &RefusedCommandLine<'_>) -> 
         }
         ErrorKind::InvalidValue => Some(value_hint(&error, line).into_iter().collect()),
         ErrorKind::ValueValidation => {
-            Some(wait_hint(&error).or_else(|| example_hint(&error, line)).into_iter().collect())
+            let hint = wait_hint(&error).or_else(|| pair_hint(&error));
+            Some(hint.or_else(|| example_hint(&error, line)).into_iter().collect())
         }
         ErrorKind::ArgumentConflict => Some(conflict_hint(&error).into_iter().collect()),
         ErrorKind::TooManyValues => Some(surplus_value_hints(&error, line)),
@@ -131,6 +134,9 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
         }
         ErrorKind::ValueValidation => {
             let requirement = required_form(error)?;
+            if requirement.starts_with(PAIR) {
+                return Some(format!("{} needs {requirement}", value_owner(argument?)));
+            }
             let (form, _) = requirement.split_once(EXAMPLES).unwrap_or((&requirement, ""));
             let given_value = text(error, ContextKind::InvalidValue)?;
             format!("{} must be {form}, not '{given_value}'", value_owner(argument?))
@@ -147,7 +153,8 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
             if line.command.get_name() == "scp" {
                 return Some("`scp` needs a source and a destination".to_owned());
             }
-            let needs: Vec<String> = arguments.iter().map(|argument| requirement(argument)).collect();
+            let arguments = with_options_last(arguments.iter().map(String::as_str));
+            let needs: Vec<String> = arguments.into_iter().map(requirement).collect();
             format!("`{name}` needs {}", and_list(&needs))
         }
         ErrorKind::TooFewValues | ErrorKind::WrongNumberOfValues if line.command.get_name() == "scp" => {
@@ -216,16 +223,23 @@ fn text(error: &clap::Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// Returns the name in clap's description of an option, such as `--state <FILE>`.
+/// Returns the name in clap's description of an option, such as `--state <FILE>` or `--snapshot[=<AGE>]`.
 fn option_name(description: &str) -> &str {
-    description.split([' ', '=']).next().unwrap_or(description)
+    description.split([' ', '=']).next().unwrap_or(description).trim_end_matches('[')
 }
 
 /// Returns clap's description of an argument as it stands in a command: `CID` for `<CID>`, `--job NAME` for
 /// `--job <NAME>`. For a group of alternatives, returns the first one.
-fn placeholder(description: &str) -> String {
+pub(super) fn placeholder(description: &str) -> String {
     let first = description.split('|').next().unwrap_or(description);
     first.replace(['<', '>'], "").replace("...", "")
+}
+
+/// Sorts clap's descriptions of missing arguments: clap names the options first.
+pub(super) fn with_options_last<'a>(descriptions: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut descriptions: Vec<&str> = descriptions.collect();
+    descriptions.sort_by_key(|description| description.trim_start_matches('<').starts_with('-'));
+    descriptions
 }
 
 /// Returns a missing argument as the message names it. A group of alternatives is named with all of them.
@@ -342,6 +356,17 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     let is_program = command.get_name() == "monopile";
     if is_program && help::TOPICS.iter().any(|topic| topic.name == given_word) {
         return vec![format!("that is a page of the help: `monopile {} {given_word}`", help::HELP_COMMAND.0)];
+    }
+    if given_word == "restore" && (is_program || command.get_name() == "state") {
+        let file = line.file().unwrap_or_else(|| "MANIFEST".to_owned());
+        let backup = |options: &[&str]| {
+            let words = ["state", "backup", &file].into_iter().chain(options.iter().copied());
+            command_text(words.map(str::to_owned))
+        };
+        return vec![
+            format!("list the versions: {}", backup(&[])),
+            format!("restore one: {}", backup(&["--restore", "VERSION"])),
+        ];
     }
     let names =
         command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(Command::get_name);
@@ -706,14 +731,22 @@ fn value_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<Stri
 fn example_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String> {
     let requirement = required_form(error)?;
     let (_, examples) = requirement.split_once(EXAMPLES)?;
-    let (_, example) = examples.rsplit_once(" or ")?;
+    let example = examples.rsplit_once(" or ").map_or(examples, |(_, example)| example);
     let given_value = text(error, ContextKind::InvalidValue)?;
     let option = option_name(text(error, ContextKind::InvalidArg)?);
     let command = match line.index_of(&format!("{option}={given_value}")) {
-        Some(index) => line.with_words_at(index, &[option, example]),
+        Some(index) => line.with_words_at(index, &[&format!("{option}={example}")]),
         None => line.with_words_at(line.index_of(given_value)?, &[example]),
     };
     Some(format!("for example: {command}"))
+}
+
+/// Explains the form of a pair without its text.
+fn pair_hint(error: &clap::Error) -> Option<String> {
+    let option = option_name(text(error, ContextKind::InvalidArg)?);
+    required_form(error)?
+        .starts_with(PAIR)
+        .then(|| format!("write {option} {PAIR}; the text is not shown here, because it may be a secret"))
 }
 
 /// Returns the options with which another one cannot be used.
@@ -819,7 +852,11 @@ mod tests {
                 "monopile baremetal node power n1 onn",
                 "the command comes first: `monopile baremetal node power on n1`",
             ),
-            ("monopile state restore", "did you mean 'backup'?"),
+            (
+                "monopile state restore",
+                "list the versions: `monopile state backup MANIFEST`restore one: `monopile state backup \
+                 MANIFEST --restore VERSION`",
+            ),
             ("monopile cache purge", "did you mean 'prune'?"),
             ("monopile purge", "list the commands: `monopile --help`"),
             ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),
@@ -861,9 +898,22 @@ mod tests {
             ("monopile cache prune --unused x", "for example: `monopile cache prune --unused 30d`"),
             (
                 "monopile plan a.yml --wait-for-lock=x",
-                "for example: `monopile plan a.yml --wait-for-lock 1h30m`",
+                "for example: `monopile plan a.yml --wait-for-lock=1h30m`",
             ),
-            ("monopile logs a.yml --num many", "list the options: `monopile logs --help`"),
+            ("monopile logs a.yml --num many", "for example: `monopile logs a.yml --num 10`"),
+            ("monopile plan a.yml --parallel=0", "for example: `monopile plan a.yml --parallel=5`"),
+            (
+                "monopile create-env a.yml --snapshot=7y",
+                "for example: `monopile create-env a.yml --snapshot=30d`",
+            ),
+            (
+                "monopile baremetal node create --driver-info secret",
+                "write --driver-info KEY=VALUE; the text is not shown here, because it may be a secret",
+            ),
+            (
+                "monopile baremetal node list --sort name:up",
+                "for example: `monopile baremetal node list --sort name:desc`",
+            ),
             (
                 "monopile baremetal node provide --wait node-1",
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",
@@ -895,7 +945,7 @@ mod tests {
             ("monopile example helo", "there is no example 'helo'"),
             ("monopile completion bsh", "there is no shell 'bsh'"),
             ("monopile history --json=foo", "--json cannot be 'foo'"),
-            ("monopile logs a.yml --num many", "--num must be a whole number, not 'many'"),
+            ("monopile logs a.yml --num many", "--num must be a whole number of at least 0, not 'many'"),
             ("monopile plan --state a --state b", "--state is given more than once: 'a' and 'b'"),
             ("monopile plan a.yml --var", "--var needs NAME=VALUE"),
             ("monopile repack-stemcell a.tgz", "`repack-stemcell` needs a RESULT"),

@@ -431,9 +431,10 @@ fn errors_have_no_words_of_libraries() {
         (
             &["logs", "bosh.yml", "--num", "x"][..],
             2,
-            "--num must be a whole number, not 'x'\n  hint: list the options: `monopile logs --help`\n",
+            "--num must be a whole number of at least 0, not 'x'\n  hint: for example: `monopile logs \
+             bosh.yml --num 10`\n",
         ),
-        (&["logs", "bosh.yml", "--num", "-1"], 2, "--num must be a whole number, not '-1'"),
+        (&["logs", "bosh.yml", "--num", "-1"], 2, "--num must be a whole number of at least 0, not '-1'"),
         (
             &["create-env", "bosh.yml", "--wait-for-lock", "-5"],
             2,

@@ -104,8 +104,16 @@ fn manifest_is_required_without_an_env_file() {
             "error: no vars store is given\n  hint: name it: `monopile vars list STORE`\n  hint: or set \
              `vars_store` in ",
         ),
-        // The usage shows the manifest as optional, so it is not among the missing arguments.
-        (&["render"], "error: `render` needs --job NAME\n  hint: add MANIFEST as well, or set it in a file "),
+        (
+            &["render"],
+            "error: `render` needs a MANIFEST and --job NAME\n  hint: add them: `monopile render \
+             MANIFEST --job NAME`\n",
+        ),
+        (
+            &["vars", "rotate"],
+            "error: `vars rotate` needs a STORE and a NAME\n  hint: add them: `monopile vars rotate STORE \
+             NAME`\n",
+        ),
         (
             &["render", "bosh.yml"],
             "needs --job NAME\n  hint: add it: `monopile render bosh.yml --job NAME`\n",
@@ -159,7 +167,7 @@ fn rejects_unknown_keys_and_names_their_line() {
         ("sha2: 1\n", ":1:7: `sha2` must be true or false, not an integer"),
         (
             "manifest: bosh.yml\nparallel: many\n",
-            ":2:11: `parallel`: invalid value 'many': expected a whole number of at least 1",
+            ":2:11: `parallel`: invalid value 'many': expected a whole number of at least 1, such as 5",
         ),
         ("- a\n", ".monopile.yml:1:1: the env file is a list, not a mapping"),
         ("manifest: bosh.yml\nmanifest: x\n", ".monopile.yml:2:1"),

@@ -4,6 +4,7 @@ use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::{Arg, ArgAction};
 
 use super::pairs;
+use crate::cli::choices::number;
 use crate::cli::duration;
 use ironic::SortKey;
 
@@ -223,7 +224,7 @@ fn with_value(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
         ValueKind::Text | ValueKind::Node | ValueKind::Json | ValueKind::Switch(_) => arg,
         ValueKind::Choice(values) => arg.value_parser(PossibleValuesParser::new(values)),
         ValueKind::Bool => arg.value_parser(PossibleValuesParser::new(["true", "false"])),
-        ValueKind::Number => arg.value_parser(clap::value_parser!(u32)),
+        ValueKind::Number => arg.value_parser(number(0_u32, None, 10)),
         ValueKind::Duration => arg.value_parser(ValueParser::new(duration::parse)),
         ValueKind::OptionalDuration => {
             arg.num_args(0..=1).default_missing_value("0").value_parser(ValueParser::new(duration::parse))
@@ -240,10 +241,9 @@ fn with_value(arg: Arg, kind: ValueKind, is_positional: bool) -> Arg {
 /// Parses a field to sort by.
 fn sort_key(text: &str) -> Result<SortKey, String> {
     match text.split_once(':').unwrap_or((text, "asc")) {
-        ("", _) => Err("the field is empty".to_owned()),
-        (key, direction @ ("asc" | "desc")) => {
+        (key, direction @ ("asc" | "desc")) if !key.is_empty() => {
             Ok(SortKey { field: key.to_owned(), is_descending: direction == "desc" })
         }
-        _ => Err("expected KEY, KEY:asc or KEY:desc".to_owned()),
+        _ => Err("expected KEY, KEY:asc or KEY:desc, such as name:desc".to_owned()),
     }
 }

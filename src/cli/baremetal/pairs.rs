@@ -5,9 +5,9 @@ use serde_json::Value;
 /// Parses a key and its value. Like OpenStack's clients, reads the value as JSON if possible, and otherwise
 /// as text. Values of logins are always text, because a password may consist of digits.
 pub(super) fn parse(text: &str) -> Result<(String, Value), String> {
-    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE, and the text has no '='")?;
     if key.is_empty() {
-        return Err("the key is empty".to_owned());
+        return Err("expected KEY=VALUE, and the text has no key before the '='".to_owned());
     }
     let value = match key.contains("auth_") || ironic::is_secret(key) {
         true => Value::String(value.to_owned()),

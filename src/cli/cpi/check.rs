@@ -22,7 +22,7 @@ use crate::ui;
 use base::error::did_you_mean;
 use base::events::Warning;
 use base::files::directory::{check_directory, parent};
-use base::text::json_problem;
+use base::text::{and_list, json_problem};
 use base::{Error, Result};
 use engine::cpi::Method;
 use engine::cpi_set;
@@ -66,7 +66,7 @@ pub(super) struct CheckArgs {
 
     /// Create disks of this size in MiB [default: that of the manifest, or 1024]
     #[arg(long, value_name = "MIB", allow_negative_numbers = true, conflicts_with = "replay",
-          value_parser = number(1_u64, None))]
+          value_parser = number(1_u64, None, 1024))]
     disk_size: Option<u64>,
 
     /// Create disks with these `cloud_properties`: JSON, or @FILE [default: those of the manifest]
@@ -342,7 +342,7 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
 struct SharedReason<'a> {
     reasons: Vec<&'a str>,
     verdict: String,
-    checks: Vec<&'a str>,
+    checks: Vec<&'a Check>,
 }
 
 /// Lists checks with the same verdict. A reason that several of them have is shown once, with their number
@@ -356,11 +356,11 @@ fn result_lines(checks: &[&Check]) -> String {
             let is_same =
                 |entry: &&mut SharedReason<'_>| entry.reasons == [reason] && entry.verdict == verdict;
             match shared_reasons.iter_mut().find(is_same) {
-                Some(entry) => entry.checks.push(&check.name),
+                Some(entry) => entry.checks.push(check),
                 None => shared_reasons.push(SharedReason {
                     reasons: vec![reason],
                     verdict: verdict.clone(),
-                    checks: vec![&check.name],
+                    checks: vec![check],
                 }),
             }
         }
@@ -369,8 +369,12 @@ fn result_lines(checks: &[&Check]) -> String {
         shared_reasons.into_iter().partition(|entry| entry.checks.len() == 1);
     let mut lines: Vec<SharedReason<'_>> = Vec::new();
     for entry in shared_reasons {
-        let is_same =
-            |line: &&mut SharedReason<'_>| line.checks == entry.checks && line.verdict == entry.verdict;
+        let is_same = |line: &&mut SharedReason<'_>| {
+            let mut pairs = line.checks.iter().zip(&entry.checks);
+            let has_same_checks = line.checks.len() == entry.checks.len()
+                && pairs.all(|(one, other)| std::ptr::eq::<Check>(*one, *other));
+            has_same_checks && line.verdict == entry.verdict
+        };
         match lines.iter_mut().find(is_same) {
             Some(line) => line.reasons.extend(entry.reasons),
             None => lines.push(entry),
@@ -379,11 +383,26 @@ fn result_lines(checks: &[&Check]) -> String {
     let mut text = String::new();
     for SharedReason { reasons, verdict, checks } in lines {
         let count = checks.len();
-        let more = match count.saturating_sub(MAX_SHOWN_NAMES) {
+        let mut groups_of_names: Vec<(&str, Vec<&str>)> = Vec::new();
+        for check in checks {
+            match groups_of_names.iter_mut().find(|(name, _)| *name == check.name) {
+                Some((_, groups)) => groups.push(&check.group),
+                None => groups_of_names.push((&check.name, vec![&check.group])),
+            }
+        }
+        let shown_names = &groups_of_names[..groups_of_names.len().min(MAX_SHOWN_NAMES)];
+        let more = match count - shown_names.iter().map(|(_, groups)| groups.len()).sum::<usize>() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let names = checks[..count.min(MAX_SHOWN_NAMES)].join(", ");
+        let names: Vec<String> = shown_names
+            .iter()
+            .map(|(name, groups)| match groups.len() {
+                1 => (*name).to_owned(),
+                _ => format!("{name} in {}", and_list(groups)),
+            })
+            .collect();
+        let names = names.join(", ");
         text += &format!("{verdict}: {count} checks: {} ({names}{more})\n", reasons.join("; "));
     }
     for check in checks {
@@ -392,9 +411,11 @@ fn result_lines(checks: &[&Check]) -> String {
             single_reasons.iter().any(|entry| entry.reasons == [reason] && entry.verdict == verdict)
         };
         let plain = check.plain_reasons().zip(&check.reasons);
+        // A check that is named like the method names it once.
+        let method_prefix = format!("`{}`: ", check.name);
         let reasons: Vec<&str> = plain
             .filter(|(plain, _)| is_single(plain))
-            .map(|(_, full_reason)| full_reason.as_str())
+            .map(|(_, full_reason)| full_reason.strip_prefix(&method_prefix).unwrap_or(full_reason))
             .collect();
         if reasons.is_empty() {
             continue;
@@ -431,11 +452,15 @@ mod tests {
             }),
             duration: Duration::ZERO,
         };
-        let checks =
-            [check("a", &["`info`: no log"]), check("b", &["`has_vm`: no log", "`has_vm`: it lies"])];
+        let checks = [
+            check("a", &["`info`: no log"]),
+            Check { group: "contract v2".to_owned(), ..check("a", &["`info`: no log"]) },
+            check("b", &["`has_vm`: no log", "`has_vm`: it lies", "`b`: it ends"]),
+        ];
         let lines = result_lines(&checks.iter().collect::<Vec<_>>());
-        let expected = "FAIL: violates the contract: 2 checks: no log (a, b)\n\
-                        FAIL: violates the contract: rpc: b: `has_vm`: it lies\n  request r1\n  | the log\n";
+        let expected = "FAIL: violates the contract: 3 checks: no log (a in rpc and contract v2, b)\n\
+                        FAIL: violates the contract: rpc: b: `has_vm`: it lies; it ends\n  request \
+                        r1\n  | the log\n";
         assert_eq!(lines, expected);
     }
 

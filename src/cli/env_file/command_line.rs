@@ -14,6 +14,7 @@ use super::find::{self, OpenedEnvFile, SearchResult};
 use super::read::KEYS_HINT;
 use super::{EnvFile, read, trust};
 use crate::cli::hint_commands::{RepeatedArgs, shown_words};
+use crate::cli::suggestions::{placeholder, with_options_last};
 use crate::cli::{Cli, help, paths};
 use crate::ui;
 use base::text::{and_list, capitalized, clean_line, shell_word};
@@ -72,7 +73,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
             unusable(error.with_hint(format!("-e names a director, not an environment; name it: `{line}`")))
         }
         Some((error, word)) => {
-            let line = line_with_word(grammar, args, word);
+            let line = line_with_words(grammar, args, &[word.to_owned()]);
             unusable(error.with_hint(format!("name it: `{line}`")).with_hints(alternative))
         }
         None => Err(error),
@@ -134,8 +135,8 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     }
 }
 
-/// Returns the command line with a word after the words of the command.
-fn line_with_word(grammar: &Command, args: &[OsString], new_word: &str) -> String {
+/// Returns the command line with further words after the words of the command.
+fn line_with_words(grammar: &Command, args: &[OsString], new_words: &[String]) -> String {
     let (mut command, mut command_end) = (grammar, 0);
     for (index, word) in args.iter().enumerate().skip(1) {
         if let Some(subcommand) = command.find_subcommand(word) {
@@ -143,7 +144,8 @@ fn line_with_word(grammar: &Command, args: &[OsString], new_word: &str) -> Strin
         }
     }
     let mut words = shown_words(args, command);
-    words.insert(command_end.min(words.len()), new_word.to_owned());
+    let index = command_end.min(words.len());
+    words.splice(index..index, new_words.iter().cloned());
     let words: Vec<_> = words.iter().map(|word| shell_word(word)).collect();
     format!("monopile {}", words.join(" "))
 }
@@ -156,16 +158,20 @@ fn with_hint_about_words(error: clap::Error, grammar: &Command, args: &[OsString
     }
     let (line, command) = help::named_command(grammar, args);
     if can_supply(command) {
+        // It also names the words that an env file may supply.
         let strict_error = grammar.clone().try_get_matches_from(args).err();
         return match strict_error
-            .and_then(|strict_error| missing_words(&strict_error).find_map(supplied_word))
+            .filter(|error| missing_words(error).any(|name| supplied_word(name).is_some()))
         {
-            Some((_, word)) => with_hint(
-                error,
-                format!(
-                    "add {word} as well, or set it in a file .monopile.yml, here or in a directory above"
-                ),
-            ),
+            Some(strict_error) => {
+                let names = with_options_last(missing_words(&strict_error));
+                let words = names.into_iter().flat_map(|name| match supplied_word(name) {
+                    Some((_, word)) => vec![word.to_owned()],
+                    None => placeholder(name).split(' ').map(str::to_owned).collect(),
+                });
+                let line = line_with_words(grammar, args, &words.collect::<Vec<_>>());
+                with_hint(strict_error, format!("add them: `{line}`"))
+            }
             None => error,
         };
     }

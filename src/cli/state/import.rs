@@ -49,7 +49,7 @@ pub(super) struct ImportArgs {
 
     /// `api_version` of the stemcells
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 2,
-          value_parser = number(1_u32, None))]
+          value_parser = number(1_u32, None, 2))]
     stemcell_api_version: u32,
 
     #[command(flatten)]
