@@ -121,6 +121,13 @@ impl CacheArgs {
             );
         }
         let prints_json = session.globals.prints_json();
+        let local_directory = || -> Result<PathBuf> {
+            let directory = session.cache_directory()?;
+            if !directory.exists() {
+                session.reporter.note(format!("the cache '{}' does not exist", directory.display()));
+            }
+            Ok(directory)
+        };
         match self.command {
             CacheCommand::List { side } if side.is_shared => {
                 let entries = artifact::shared_cache::list(&*open_storage()?)?;
@@ -130,7 +137,7 @@ impl CacheArgs {
                 }
             }
             CacheCommand::List { .. } => {
-                let entries = cache::list(&session.cache_directory()?)?;
+                let entries = cache::list(&local_directory()?)?;
                 match prints_json {
                     true => CommandResult::json(&entries),
                     false => Ok(text_output(entries_table(&entries, &session.layout()))),
@@ -140,7 +147,7 @@ impl CacheArgs {
                 let age = if all { Duration::ZERO } else { unused };
                 let removal = match side.is_shared {
                     true => artifact::shared_cache::prune(&*open_storage()?, age)?,
-                    false => cache::prune(&session.cache_directory()?, age)?,
+                    false => cache::prune(&local_directory()?, age)?,
                 };
                 match prints_json {
                     true => CommandResult::json(&removal),
@@ -153,15 +160,7 @@ impl CacheArgs {
                         let keys = shared_cache::load_trusted_keys(&session.globals)?;
                         artifact::shared_cache::verify(&*open_storage()?, &keys)?
                     }
-                    false => {
-                        let directory = session.cache_directory()?;
-                        if !directory.exists() {
-                            session
-                                .reporter
-                                .note(format!("the cache '{}' does not exist", directory.display()));
-                        }
-                        engine::cpi::install::verify_cache(&directory)?
-                    }
+                    false => engine::cpi::install::verify_cache(&local_directory()?)?,
                 };
                 let output = match prints_json {
                     true => CommandResult::json(&verification)?,

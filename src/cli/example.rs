@@ -154,14 +154,19 @@ impl ExampleArgs {
             return Err(Error::invalid(format!("there is no example '{name}'"))
                 .with_hint("list the examples: `monopile example`"));
         };
+        let mut has_written = false;
         for example in example.uses.and_then(find).into_iter().chain([example]) {
-            write(example, &directory.join(example.name), &name)?;
+            has_written |= write(example, &directory.join(example.name), &name)?;
         }
         let first_step = match self.directory == Path::new(".") {
             true => String::new(),
             false => format!("`cd {}`, then ", shell_word(&self.directory.to_string_lossy())),
         };
-        Ok(CommandResult::Summary(format!("Wrote example '{name}'\nnext: {first_step}{}", example.next)))
+        let outcome = match has_written {
+            true => format!("Wrote example '{name}'"),
+            false => format!("The example '{name}' is there already, unchanged"),
+        };
+        Ok(CommandResult::Summary(format!("{outcome}\nnext: {first_step}{}", example.next)))
     }
 }
 
@@ -181,9 +186,10 @@ fn list(session: &Session) -> Result<CommandResult> {
     Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
 }
 
-/// Writes the files of an example, which `requested_name` is or uses. Fails if a file with other content
-/// exists, and leaves it unchanged.
-fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
+/// Writes the files of an example, which `requested_name` is or uses. Returns false if all of them exist.
+/// Fails if a file with other content exists, and leaves it unchanged.
+fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<bool> {
+    let mut has_written = false;
     for (path, content) in example.files {
         let path = folder.join(path);
         let other_directory = format!("`monopile example {requested_name} DIR`");
@@ -217,8 +223,9 @@ fn write(example: &Example, folder: &Path, requested_name: &str) -> Result<()> {
             let _ = fs::remove_file(&path);
             write_error(error)
         })?;
+        has_written = true;
     }
-    Ok(())
+    Ok(has_written)
 }
 
 #[cfg(test)]

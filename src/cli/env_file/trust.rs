@@ -205,11 +205,9 @@ fn programs(manifest: &LoadedManifest) -> BTreeSet<String> {
     let mut programs = BTreeSet::new();
     let provider = root.get("cloud_provider");
     if let Some(cpi) = provider.and_then(|provider| provider.get("cpi")) {
-        for (key, label) in [("path", "the program"), ("builtin", "the built-in CPI")] {
-            if let Some(name) = cpi.get(key).and_then(Node::as_str) {
-                programs.insert(format!("{label} '{name}' as CPI"));
-            }
-        }
+        let text = |key: &str| cpi.get(key).and_then(Node::as_str);
+        programs.extend(text("path").map(|path| format!("the program '{path}' as CPI")));
+        programs.extend(text("builtin").map(|name| format!("the built-in CPI '{name}'")));
     }
     let text = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).unwrap_or("?").to_owned();
     let releases = entries(root, "releases");
