@@ -422,7 +422,8 @@ fn is_cut_off(span: &Span, text: &str) -> bool {
 /// Returns the error for a problem that the parser found.
 fn parser_error(text: &str, error: &ScanError) -> Error {
     let (problem, hint) = problem::describe(text, error);
-    let syntax_error = Error::at_line_column(LineColumn::from(*error.marker()), problem);
+    let position = problem::indenting_tab(text, error).unwrap_or_else(|| LineColumn::from(*error.marker()));
+    let syntax_error = Error::at_line_column(position, problem);
     match hint {
         Some(hint) => syntax_error.with_hint(hint),
         None => syntax_error,

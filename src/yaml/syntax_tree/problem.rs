@@ -31,6 +31,22 @@ pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineCo
         .then(|| LineColumn { line: narrow(index + 1), column: narrow(indentation(line) + 1) })
 }
 
+/// Returns the line and column of the tab that indents a line. The parser reports the character after it, or
+/// the beginning of the value that the line would continue.
+pub(super) fn indenting_tab(text: &str, error: &ScanError) -> Option<LineColumn> {
+    let value_line = error.marker().line().checked_sub(1)?;
+    let first_index = match error.kind() {
+        NodeKind::TabNotAllowed | NodeKind::TabInBlockIndentation | NodeKind::TabInIndentation => value_line,
+        NodeKind::TabInPlainScalar | NodeKind::TabAtBlockScalarStart => value_line + 1,
+        _ => return None,
+    };
+    let mut lines = text.lines().enumerate().skip(first_index).filter(|(_, line)| !line.trim().is_empty());
+    lines.find_map(|(index, line)| {
+        let column = line.find(|letter| letter != ' ').filter(|column| line[*column..].starts_with('\t'))?;
+        Some(LineColumn { line: narrow(index + 1), column: narrow(column + 1) })
+    })
+}
+
 /// Returns the line and column of the first bracket that is open at the error and was opened in an earlier
 /// line, with the bracket. The parser reports a later line, whose text cannot be inside brackets.
 pub(super) fn unclosed_bracket(text: &str, error: &ScanError) -> Option<(LineColumn, char)> {
@@ -192,13 +208,11 @@ pub(super) fn describe(text: &str, error: &ScanError) -> (Cow<'static, str>, Opt
             "write 'key: value', or \
               indent the line deeper if it belongs to the value before it",
         ),
-        NodeKind::TabNotAllowed | NodeKind::TabInBlockIndentation | NodeKind::TabInIndentation => {
-            ("a tab cannot indent a line", "indent with spaces")
-        }
-        NodeKind::TabInPlainScalar | NodeKind::TabAtBlockScalarStart => (
-            "there is a tab in a value without quotes, or in its indentation",
-            "indent with spaces, or put the value in quotes",
-        ),
+        NodeKind::TabNotAllowed
+        | NodeKind::TabInBlockIndentation
+        | NodeKind::TabInIndentation
+        | NodeKind::TabInPlainScalar
+        | NodeKind::TabAtBlockScalarStart => ("a tab cannot indent a line", "indent with spaces"),
         NodeKind::InvalidTrailingSingleQuotedScalar | NodeKind::InvalidTrailingDoubleQuotedScalar => {
             if let Some(line) = line_of_opening_quote(text, error) {
                 return (
