@@ -19,6 +19,9 @@ use crate::{Error, Result};
 /// The first bytes of armored and of binary files.
 const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
 
+/// The beginning of a private key.
+const IDENTITY_PREFIX: &str = "AGE-SECRET-KEY-1";
+
 /// The hint for a run without a suitable identity.
 const IDENTITY_HINT: &str = "name the private key of one of the recipients: `monopile SAME-COMMAND \
                              --identity FILE`, or MONOPILE_IDENTITY";
@@ -109,10 +112,8 @@ impl Encryption {
         }
         for (name, text) in &identities {
             let identity_file_error = |reason: String| {
-                Error::usage(format!("'{name}' is not an age identity file: {reason}")).with_hint(
-                    "name the file with the private key of a recipient: a line of it begins with \
-                         AGE-SECRET-KEY-1",
-                )
+                Error::usage(format!("'{name}' is not an age identity file: {reason}"))
+                    .with_hint("name the file with the private key of a recipient")
             };
             if is_encrypted(text.as_bytes()) {
                 return Err(identity_file_error(
@@ -122,8 +123,13 @@ impl Encryption {
             // The parser's error is dropped, because it may quote a line.
             let parsed_identities = parse_identities(text).map_err(|_| {
                 let is_invalid = |line: &str| parse_identities(line).is_err();
-                let number = text.lines().position(is_invalid).map_or(1, |index| index + 1);
-                identity_file_error(format!("line {number} is not an identity"))
+                let index = text.lines().position(is_invalid).unwrap_or_default();
+                let number = index + 1;
+                let is_key = text.lines().nth(index).is_some_and(|line| line.starts_with(IDENTITY_PREFIX));
+                identity_file_error(match is_key {
+                    true => format!("the private key in line {number} is not valid"),
+                    false => format!("line {number} does not begin with {IDENTITY_PREFIX}"),
+                })
             })?;
             if parsed_identities.is_empty() {
                 return Err(identity_file_error("it is empty".into()));
@@ -338,7 +344,8 @@ mod tests {
         let message = error.chain().join(": ");
         assert!(message.contains("is not an age recipient") && !message.contains("age1x"), "{message}");
         for (text, part) in [
-            ("AGE-SECRET-KEY-1WRONG", "line 1 is not an identity"),
+            ("AGE-SECRET-KEY-1WRONG", "the private key in line 1 is not valid"),
+            ("# mine\nage1wrong", "line 2 does not begin with AGE-SECRET-KEY-1"),
             ("# nothing\n", "empty"),
             ("age-encryption.org/v1\n", "passphrase"),
         ] {
