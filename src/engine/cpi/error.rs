@@ -375,6 +375,8 @@ impl CpiError {
         let CpiError::Answered { method, kind, message, ok_to_retry, is_builtin, hints, .. } = self else {
             return error.with_hints(first_hints);
         };
+        let mut first_hints = first_hints.into_iter().peekable();
+        let then = if first_hints.peek().is_some() { "then " } else { "" };
         let error = error.with_notes(kind.missing_resource_note()).with_hints(first_hints);
         let mut hints = match &**hints {
             [] => kind.hints(*method, message, *is_builtin),
@@ -384,9 +386,9 @@ impl CpiError {
         let Some(first) = hints.next() else { return error };
         match ok_to_retry {
             true => error
-                .with_rerun_hint(
-                    "run the same command again in a few minutes: the CPI says that a retry may help",
-                )
+                .with_rerun_hint(format!(
+                    "{then}run the same command again in a few minutes: the CPI says that a retry may help"
+                ))
                 .with_hint(format!("if that does not help: {first}")),
             false => error.with_rerun_hint(first),
         }

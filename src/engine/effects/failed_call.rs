@@ -98,7 +98,10 @@ pub(super) fn call_error(state: &State, effect: &Effect, arguments: &[Value], er
                 effect.method(),
                 suspect.kind
             ),
-            false => format!("the CPI may have created a {} before it failed", suspect.kind),
+            false => match attempt_count(state, suspect) {
+                1 => format!("the CPI may have created a {} before it failed", suspect.kind),
+                count => format!("each of {count} failed calls may have created a {}", suspect.kind),
+            },
         }),
         None if is_faulty_answer && effect.method().facts().changes_iaas => {
             call_error.with_rerun_hint(cpi::FAULTY_ANSWER_HINT)
@@ -120,6 +123,14 @@ pub(super) fn call_error(state: &State, effect: &Effect, arguments: &[Value], er
     }
 }
 
+/// Returns the number of failed calls that look like this one, with it.
+fn attempt_count(state: &State, suspect: &Suspect) -> usize {
+    let groups = SuspectGroup::all(&state.monopile.suspects);
+    let mut groups = groups.iter().map(SuspectGroup::suspects);
+    let has_suspect = |group: &&[&Suspect]| group.iter().any(|other| other.request_id == suspect.request_id);
+    groups.find(has_suspect).map_or(1, <[_]>::len)
+}
+
 /// Returns the stemcell of a `create_vm`.
 fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
     let cid = arguments.get(1)?.as_str()?.parse().ok()?;
@@ -130,12 +141,8 @@ fn stemcell_of_vm(effect: &Effect, arguments: &[Value]) -> Option<Resource> {
 /// record. The CPI may have declared the error as passing, so that the call was repeated, and each attempt is
 /// on record.
 fn steps_for_suspect(state: &State, effect: &Effect, suspect: &Suspect) -> [String; 2] {
-    let groups = SuspectGroup::all(&state.monopile.suspects);
-    let is_repeated = groups.iter().any(|group| {
-        group.suspects().len() > 1
-            && group.suspects().iter().any(|other| other.request_id == suspect.request_id)
-    });
-    if is_repeated {
+    if attempt_count(state, suspect) > 1 {
+        let groups = SuspectGroup::all(&state.monopile.suspects);
         let possible_resources: Vec<String> = groups.iter().map(SuspectGroup::describe_in_iaas).collect();
         let mut suspects = groups.iter().flat_map(SuspectGroup::suspects);
         // No other environment has the agent ID of a VM.
