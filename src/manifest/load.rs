@@ -574,7 +574,13 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
     text.parse::<ops::Path>().map_err(|error| {
         let has_slash = !matches!(error, ops::ParseError::NoSlash);
         let error = Error::usage(format!("{argument} '{text}' is not a path")).with_source(error);
-        if has_slash { error } else { error.with_hint(format!("write '/{text}'")) }
+        let path = format!("/{text}");
+        match has_slash {
+            true => error,
+            false => {
+                error.with_hint(format!("add it: `monopile SAME-COMMAND {argument} {}`", shell_word(&path)))
+            }
+        }
     })
 }
 

@@ -432,7 +432,9 @@ fn slips_in_the_words_of_vars_are_explained() {
         (&["list", "creds.yml"][..], 3, "in the same directory: `monopile vars list bosh-vars.yml`"),
         (&["rotate", "creds.yml", "short"], 3, "`monopile vars rotate bosh-vars.yml short`"),
         (&["get", "s.yml", "short"], 2, "`monopile vars get s.yml /short`"),
-        (&["get", "s.yml", "short"], 2, "OP-PATH 'short' does not begin with '/'\n"),
+        (&["get", "s.yml", "short"], 2, "the path 'short' does not begin with '/'\n"),
+        (&["get", "s.yml", "shrt"], 3, "did you mean `monopile vars get s.yml /short`?"),
+        (&["get", "s.yml", "laef.ca"], 3, "did you mean `monopile vars get s.yml /leaf/ca`?"),
         (&["get", "s.yml", "nope.ca"], 3, "there is no variable 'nope' in 's.yml'"),
         (&["get", "s.yml", "leaf.ca"], 2, "`monopile vars get s.yml /leaf/ca`"),
         (&["get", "short", "s.yml"], 3, "the vars store comes first: `monopile vars get s.yml /short`"),
@@ -467,7 +469,7 @@ fn slips_in_the_words_of_vars_are_explained() {
     let run = with_env_file(&["rotate", "short"]).exits_with(3);
     assert!(run.stderr.contains("'short' cannot be rotated"), "{}", run.stderr);
     let run = world.run(["int", "s.yml", "--path", "short"]).exits_with(2);
-    assert!(run.stderr.contains("write '/short'"), "{}", run.stderr);
+    assert!(run.stderr.contains("add it: `monopile int s.yml --path /short`"), "{}", run.stderr);
 }
 
 #[test]

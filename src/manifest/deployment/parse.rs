@@ -490,6 +490,26 @@ pub(crate) fn unknown_cpi_key(cpi: &Node) -> Option<(&str, String)> {
     Some((key, hint))
 }
 
+/// Returns the hint for a `cloud_provider.cpi` that names a job or its release.
+fn released_cpi_hint(cpi: &Node, releases: &[String]) -> Option<String> {
+    let value = |keys: &[&str]| keys.iter().find_map(|key| cpi.get(key)?.as_str());
+    // Another text may be the name of a built-in CPI.
+    let text = cpi.as_str().filter(|text| text.contains("cpi"));
+    let job = text.or_else(|| value(&["job", "template", "name"]));
+    let release = value(&["release"]);
+    if job.or(release).is_none() {
+        return None;
+    }
+    let only_release = match releases {
+        [name] => Some(name.as_str()),
+        _ => None,
+    };
+    let (job, release) = (job.unwrap_or("JOB"), release.or(only_release).unwrap_or("RELEASE"));
+    Some(format!(
+        "for the CPI of a release, in place of `cpi`: `template: {{name: {job}, release: {release}}}`"
+    ))
+}
+
 /// Reads the CPI of `cloud_provider`: `cpi` (an extension of this program), else jobs under `template` or
 /// `templates`.
 fn read_cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Problems) -> Option<CpiSource> {
@@ -509,6 +529,9 @@ fn read_cpi_source(field: &Field<'_>, releases: &[String], problems: &mut Proble
                         cpi.add_problem_at(key, problems, problem);
                     }
                     None => cpi.add_problem(problems, REQUIREMENT),
+                }
+                if let Some(hint) = released_cpi_hint(cpi.node, releases) {
+                    problems.add_hint(hint);
                 }
                 None
             }
@@ -849,6 +872,18 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         }
         let error = parse(&V2.replace(template, "{cpi: nnoe, mbus"), None).unwrap_err().chain().join(": ");
         assert!(error.contains("`cloud_provider.cpi` must have either `builtin: NAME`"), "{error}");
+        for (cpi, named_job) in [
+            ("{release: r, job: j}", Some("{name: j, release: r}")),
+            ("{name: j}", Some("{name: j, release: RELEASE}")),
+            ("my_cpi", Some("{name: my_cpi, release: RELEASE}")),
+            ("{}", None),
+        ] {
+            let text = V2.replace(template, &format!("{{cpi: {cpi}, mbus"));
+            let error = parse(&text, None).unwrap_err();
+            let hint = named_job
+                .map(|job| format!("for the CPI of a release, in place of `cpi`: `template: {job}`"));
+            assert_eq!(error.hints(), hint.as_slice(), "{cpi}");
+        }
     }
 
     #[test]

@@ -180,14 +180,16 @@ pub fn run(
     match request {
         VarsRequest::Get { path: op_path } => {
             if !op_path.is_empty() && !op_path.starts_with('/') {
+                let command_for = |name: &str| command_line("get", path, &op_path_of(&store, name));
                 let variable = op_path.split(['.', '/']).next().unwrap_or_default();
-                if store.get(op_path).is_none() {
-                    rotate::stored_value(&store, variable)?;
+                if store.get(op_path).is_none() && store.get(variable).is_none() {
+                    return Err(rotate::missing_variable_error(&store, variable, |suggestion| {
+                        format!("did you mean `{}`?", command_for(&op_path.replacen(variable, suggestion, 1)))
+                    }));
                 }
-                let corrected_path = op_path_of(&store, op_path);
-                find_value(&store, &corrected_path)?;
-                return Err(Error::usage(format!("OP-PATH '{op_path}' does not begin with '/'"))
-                    .with_hint(format!("write `{}`", command_line("get", path, &corrected_path))));
+                find_value(&store, &op_path_of(&store, op_path))?;
+                return Err(Error::usage(format!("the path '{op_path}' does not begin with '/'"))
+                    .with_hint(format!("add it: `{}`", command_for(op_path))));
             }
             find_value(&store, op_path).map(|value| load::format_value(&value))
         }

@@ -21,7 +21,7 @@ use crate::vars_store::spec::GeneratorSpec;
 use crate::vars_store::store::{VarsStore, command_line};
 use crate::vars_store::value::ValueKind;
 use crate::vars_store::x509::Certificate;
-use base::error::ResultExt;
+use base::error::{ResultExt, did_you_mean_question, nearest};
 use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use yaml::{Data, Node};
@@ -407,13 +407,24 @@ fn finish_hint(store: &VarsStore, name: &str) -> String {
 
 /// Returns the value of a variable. Fails if the store has none.
 pub(super) fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
-    store.get(name).cloned().ok_or_else(|| {
-        Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display())).with_nearest(
-            name,
-            store.names(),
-            || Some(format!("its variables are: {}", comma_list(&store.names().collect::<Vec<_>>()))),
-        )
-    })
+    store.get(name).cloned().ok_or_else(|| missing_variable_error(store, name, did_you_mean_question))
+}
+
+/// Returns the error for a variable that the store does not have. `question` returns the hint for the variable
+/// with the nearest name.
+pub(super) fn missing_variable_error(
+    store: &VarsStore,
+    name: &str,
+    question: impl FnOnce(&str) -> String,
+) -> Error {
+    let error = Error::invalid(format!("there is no variable '{name}' in '{}'", store.path().display()));
+    match nearest(name, store.names()) {
+        Some(suggestion) => error.with_hint(question(suggestion)),
+        None => {
+            let names: Vec<&str> = store.names().collect();
+            error.with_note(format!("its variables are: {}", comma_list(&names)))
+        }
+    }
 }
 
 /// Returns the variables whose certificate `authority` signed, without `except`.
