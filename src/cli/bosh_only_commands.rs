@@ -2,6 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use base::text::shell_word;
+
 /// The commands and aliases that need a director.
 const DIRECTOR_COMMANDS: [&str; 83] = [
     "alias-env",
@@ -107,17 +109,19 @@ const RELEASE_COMMANDS: [&str; 14] = [
     "fr",
 ];
 
-/// Explains an unknown command that upstream's CLI has. Other errors stay as they are.
-pub(super) fn explain_bosh_only_command(error: clap::Error) -> clap::Error {
+/// Explains an unknown command that upstream's CLI has. Other errors stay as they are. `file` is a file on the
+/// command line.
+pub(super) fn explain_bosh_only_command(error: clap::Error, file: Option<&str>) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();
     let message = if DIRECTOR_COMMANDS.contains(&name) {
         let env_purpose = "for an environment of create-env: ";
+        let manifest = file.map_or("MANIFEST".into(), shell_word);
         let advice = match name {
-            "deploy" => format!("\n  hint: {env_purpose}`monopile create-env MANIFEST`"),
-            "vms" | "instances" => format!("\n  hint: {env_purpose}`monopile status MANIFEST`"),
+            "deploy" => format!("\n  hint: {env_purpose}`monopile create-env {manifest}`"),
+            "vms" | "instances" => format!("\n  hint: {env_purpose}`monopile status {manifest}`"),
             "events" => "\n  hint: for the events that monopile prints: `monopile help events`".to_owned(),
-            "start" | "stop" => format!("\n  hint: {env_purpose}`monopile {name}-env MANIFEST`"),
+            "start" | "stop" => format!("\n  hint: {env_purpose}`monopile {name}-env {manifest}`"),
             _ => String::new(),
         };
         format!(
@@ -138,7 +142,7 @@ mod tests {
 
     fn error_text(line: &str) -> String {
         let error = grammar::for_all_commands().try_get_matches_from(line.split(' ')).unwrap_err();
-        explain_bosh_only_command(error).to_string()
+        explain_bosh_only_command(error, Some("a b.yml")).to_string()
     }
 
     #[test]
@@ -158,6 +162,8 @@ mod tests {
                     .contains(&format!("hint: use the bosh CLI: `bosh {name}`\n"))
             );
         }
+        let hint = "for an environment of create-env: `monopile create-env 'a b.yml'`\n";
+        assert!(error_text("monopile deploy").ends_with(hint));
         assert!(error_text("monopile creat-env").contains("unrecognized subcommand"));
     }
 }

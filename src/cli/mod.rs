@@ -619,7 +619,7 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some(Err(error)) => {
-            let error = bosh_only_commands::explain_bosh_only_command(error);
+            let error = bosh_only_commands::explain_bosh_only_command(error, None);
             return finish::print_clap_error(&error, false);
         }
         None => {}
@@ -648,7 +648,7 @@ fn run() -> ExitCode {
         CommandLine::Refused(error) => {
             let (name, command) = help::named_command(&grammar, &args);
             let line = RefusedCommandLine { args: &args, name: &name, command };
-            let error = bosh_only_commands::explain_bosh_only_command(error);
+            let error = bosh_only_commands::explain_bosh_only_command(error, line.file().as_deref());
             let error = suggestions::explain(error, &line);
             let is_json = args.iter().any(|arg| arg == "--json" || arg == "--json=lines");
             return finish::print_clap_error(&error, is_json);

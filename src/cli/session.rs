@@ -204,7 +204,8 @@ impl Session {
 
     /// Ends the record of this run, if it has begun.
     pub(super) fn end_record(&self, exit_code: u8, elapsed: Duration, summary: &str, was_declined: bool) {
-        if let Err(error) = self.recorder.finish(exit_code, elapsed, summary, was_declined) {
+        let summary = self.complete_commands(summary);
+        if let Err(error) = self.recorder.finish(exit_code, elapsed, &summary, was_declined) {
             self.reporter.warn(&error.context("the end of this run is missing in the history"));
         }
     }

@@ -132,6 +132,15 @@ pub(super) fn read(opened_file: &OpenedEnvFile) -> Result<EnvFile> {
     for (key, value) in map.iter() {
         reader.read_entry(key, value);
     }
+    // The key `manifest` is one of an env file. A manifest has none of its keys.
+    if reader.content.keys.is_empty() && manifest::is_manifest(path) {
+        let error = Error::invalid(format!("'{}' is a manifest, not an env file", path.display()));
+        let env_file = path.with_file_name(FILE_NAME);
+        return Err(match env_file.exists() {
+            true => error.with_hint(format!("name the env file beside it: '{}'", env_file.display())),
+            false => error.with_hint(KEYS_HINT),
+        });
+    }
     let error = match reader.problems.as_slice() {
         [] => {
             return Ok(EnvFile {
