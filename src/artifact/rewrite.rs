@@ -48,13 +48,12 @@ pub fn repack_stemcell(
     let is_image_unpacked = source.path.join(stemcell::IMAGE_FILE).is_dir();
     refuse_directory(source, &source_name, |directory| match is_image_unpacked {
         true => format!(
-            "pack it, and name packed.tgz in its place: `tar -czf image -C {directory}/image . && tar -czf \
-             packed.tgz image -C {directory} stemcell.MF`"
+            "pack it: `work=$(mktemp -d) && tar -czf \"$work/image\" -C {directory}/image . && tar -czf \
+             packed.tgz -C {directory} stemcell.MF -C \"$work\" image`"
         ),
-        false => {
-            format!("pack it, and name packed.tgz in its place: `tar -czf packed.tgz -C {directory} .`")
-        }
-    })?;
+        false => format!("pack it: `tar -czf packed.tgz -C {directory} .`"),
+    })
+    .map_err(|error| error.with_hint("then name packed.tgz in its place"))?;
     if let (Ok(old), Ok(new)) = (fs::canonicalize(&source.path), fs::canonicalize(result))
         && old == new
     {

@@ -63,10 +63,7 @@ fn stemcell_directory_is_packed_first() {
     world.write("b/image/etc/hosts", "");
     for directory in ["a", "b"] {
         let run = world.run(["repack-stemcell", directory, "x.tgz"]).exits_with(3);
-        let hint = run
-            .stderr
-            .lines()
-            .find_map(|line| line.strip_prefix("  hint: pack it, and name packed.tgz in its place: `"));
+        let hint = run.stderr.lines().find_map(|line| line.strip_prefix("  hint: pack it: `"));
         let packing_command = hint.unwrap_or_else(|| panic!("{}", run.stderr)).trim_end_matches('`');
         let mut shell = prepare("sh");
         let output = world.enter(&mut shell).args(["-c", packing_command]).run_to_end();

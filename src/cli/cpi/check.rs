@@ -181,9 +181,9 @@ impl CheckArgs {
             false => {
                 let mut text = report_text(&report, session.globals.verbose > 0, &session.layout());
                 if settings.stemcell.is_none() {
-                    text += "note: no VM was tested: name a manifest, or a stemcell with --stemcell PATH\n";
+                    text += "note: no VM was tested\n";
                 }
-                for hint in self.hints(&prepared_cpi, &report) {
+                for hint in self.hints(&prepared_cpi, &report, settings.stemcell.is_some()) {
                     text += &format!("hint: {}\n", session.complete_commands(&hint));
                 }
                 let text = match session.columns() {
@@ -199,8 +199,8 @@ impl CheckArgs {
         })
     }
 
-    /// Returns what the operator can do about failed checks and leftovers.
-    fn hints(&self, prepared_cpi: &PreparedCpi, report: &Report) -> Vec<String> {
+    /// Returns what the operator can do about failed and missing checks, and about leftovers.
+    fn hints(&self, prepared_cpi: &PreparedCpi, report: &Report, has_tested_vm: bool) -> Vec<String> {
         // The answers of a transcript stay as they are.
         if matches!(prepared_cpi.cpi.source, AnswerSource::Transcript(_)) {
             return Vec::new();
@@ -209,6 +209,9 @@ impl CheckArgs {
             0 => Vec::new(),
             _ => self.source.hints_for_failed_checks(report.repeatable_call()),
         };
+        if !has_tested_vm {
+            hints.push("to test a VM as well: `monopile SAME-COMMAND --stemcell PATH`".to_owned());
+        }
         if report.leftovers.iter().any(|leftover| leftover.cid.is_some()) {
             hints.push("to try again to delete what is left, run the same command again".to_owned());
         }

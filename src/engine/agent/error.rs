@@ -226,7 +226,7 @@ impl AgentError {
 
     /// Returns true if the credentials or the CA of another deploy explain the error. A certificate that has
     /// expired has another cause.
-    pub(super) fn is_of_other_credentials(&self) -> bool {
+    pub(crate) fn is_of_other_credentials(&self) -> bool {
         let AgentError::Untrusted { cause, .. } = self else { return self.may_need_other_credentials() };
         *cause == UntrustedCause::Certificate
     }

@@ -15,6 +15,7 @@ use super::follow::Follower;
 use super::lines::LineSplitter;
 use crate::agent::{Agent, LogArchive};
 use crate::run_context::{RunContext, signals};
+use base::events::Warning;
 use base::files::start_of_last_lines;
 use base::text;
 use base::{Error, Result};
@@ -119,8 +120,8 @@ impl LogsRequest {
         LogArchive::fetch(agent, &self.types(), &self.globs(), &run.paths.scratch, MAX_ARCHIVE_BYTES)
     }
 
-    /// Describes what was looked for, if there are no such logs.
-    fn nothing_found(&self) -> String {
+    /// Returns the warning that there are no such logs.
+    fn nothing_found_warning(&self) -> Warning {
         let name_and_option = |origin: &LogOrigin| match origin {
             LogOrigin::Job => ("the jobs", ""),
             LogOrigin::Agent => ("the agent", " --agent"),
@@ -134,14 +135,11 @@ impl LogsRequest {
         let origins = text::and_list(&names);
         let globs: Vec<String> = self.globs().iter().map(|glob| format!("'{glob}'")).collect();
         match globs.is_empty() {
-            true if self.origins.len() == 1 => format!(
-                "the VM has no logs of {origins}. To see other logs: `monopile logs MANIFEST --all-logs`"
-            ),
-            true => format!("the VM has no logs of {origins}"),
-            false => format!(
-                "no log of {origins} matches {}. To see all of them: `monopile logs MANIFEST{options}`",
-                text::comma_list(&globs)
-            ),
+            true if self.origins.len() == 1 => Warning::new(format!("the VM has no logs of {origins}"))
+                .with_hint("to see other logs: `monopile logs MANIFEST --all-logs`"),
+            true => Warning::new(format!("the VM has no logs of {origins}")),
+            false => Warning::new(format!("no log of {origins} matches {}", text::comma_list(&globs)))
+                .with_hint(format!("to see all of them: `monopile logs MANIFEST{options}`")),
         }
     }
 }
@@ -177,7 +175,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
     fetching.finish();
     let files = list_files(&root);
     if files.is_empty() {
-        run.reporter.note(request.nothing_found());
+        run.reporter.warn(request.nothing_found_warning());
     }
     let mut is_first = true;
     for path in &files {

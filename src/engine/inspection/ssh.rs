@@ -14,6 +14,7 @@ use crate::cpi::create_private_directory;
 use crate::deploy::boot;
 use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
+use base::events::Warning;
 use base::files::durable::write_atomically;
 use base::timing::Activity;
 use base::{Error, ErrorKind, Result};
@@ -128,7 +129,7 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
     session.end(run);
     // Such is the exit code of ssh and scp themselves.
     if matches!(outcome, Ok(NOT_CONNECTED_EXIT_CODE)) {
-        run.reporter.note(session.connection_advice(&request.route));
+        run.reporter.warn(session.connection_warning(&request.route));
     }
     outcome
 }
@@ -283,18 +284,21 @@ impl VmSession {
         scratch.write("config", &configured.text()?).map(drop)
     }
 
-    /// Describes what to check after ssh has failed, which may have another reason than the connection.
-    fn connection_advice(&self, route: &SshRoute) -> String {
-        let failure = format!("if ssh cannot reach {}", self.sshd_address());
+    /// Returns the warning after ssh has failed, which may have another reason than the connection.
+    fn connection_warning(&self, route: &SshRoute) -> Warning {
         let check = match route {
-            _ if self.is_local => return format!("{LOCAL_VM_NOTE}. {LOGS_ADVICE}"),
-            SshRoute::Direct => "no sshd is running on the VM, or a firewall blocks its port".to_owned(),
+            _ if self.is_local => return Warning::new(LOCAL_VM_NOTE).with_hint(LOGS_HINT),
+            SshRoute::Direct => {
+                "check that an sshd runs on the VM, and that no firewall blocks its port".to_owned()
+            }
             SshRoute::Gateway(Gateway { host, .. }) => {
                 format!("check the gateway '{host}' (--gw-host, --gw-user, --gw-private-key)")
             }
             SshRoute::Socks5(_) => "check the proxy (--gw-socks5, BOSH_ALL_PROXY)".to_owned(),
         };
-        format!("{failure}: {check}. {LOGS_ADVICE}")
+        Warning::new(format!("perhaps ssh could not reach {}", self.sshd_address()))
+            .with_hint(check)
+            .with_hint(LOGS_HINT)
     }
 
     /// Returns the address of the sshd, with its port.
@@ -319,8 +323,8 @@ impl VmSession {
 
 /// The reason why no session on a VM of the CPI `local` is possible.
 const LOCAL_VM_NOTE: &str = "a VM of the CPI `local` has no sshd, unless a job runs one";
-/// The way to see the VM's logs without ssh.
-const LOGS_ADVICE: &str = "To read the logs without ssh: `monopile logs MANIFEST`";
+/// The hint for a VM that ssh does not reach.
+const LOGS_HINT: &str = "to read the logs without ssh: `monopile logs MANIFEST`";
 
 /// The exit code of ssh and scp if they could not connect.
 const NOT_CONNECTED_EXIT_CODE: u8 = 255;

@@ -4,6 +4,8 @@
 //! once. Only `get_state` and `list_disk` are sent, which change nothing.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::net::Ipv4Addr;
 use std::panic::resume_unwind;
 use std::thread;
 
@@ -126,7 +128,12 @@ fn check_address(
             }
             | AgentError::Exception { .. }
             | AgentError::Protocol { .. }),
-        ) if !has_suspect_vm(state) => return Ok(Some(UntrackedListener::Other(error.to_string()))),
+        ) if !has_suspect_vm(state) => {
+            return Ok(Some(UntrackedListener::Other(match error.is_of_other_credentials() {
+                true => format!("{error}, so it was deployed with another vars store"),
+                false => error.to_string(),
+            })));
+        }
         Err(error) => {
             tracing::info!(%error, "no agent answers at the address of the new VM");
             return Ok(None);
@@ -206,10 +213,9 @@ impl UntrackedListener {
                 let error = Error::failure(format!(
                     "the address {address} is in use, and no VM is on record in '{state}'"
                 ))
-                .with_note("nothing was changed in the IaaS")
                 .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")))
                 .with_note(problem.clone());
-                let other_address_hint = format!("to use another address: {OTHER_ADDRESS_HINT}");
+                let other_address_hint = other_address_hint(endpoint, inputs);
                 let has_address =
                     |state: &State| state.vm_addresses().iter().any(|address| address == endpoint.host());
                 if let Some(hint) = find_state_hint(run, inputs, "a VM at this address", has_address) {
@@ -262,6 +268,31 @@ fn find_state_hint(
     let path = default_path.to_string_lossy();
     records(&state)
         .then(|| format!("'{path}' records {vm}: `monopile SAME-COMMAND --state {}`", shell_word(&path)))
+}
+
+/// Returns the hint to give the environment another address: for one in the loopback network that stands in
+/// the manifest, the command that replaces it by an address where no process listens.
+fn other_address_hint(endpoint: &AgentEndpoint, inputs: &Inputs) -> String {
+    let command = || {
+        let address: Ipv4Addr = endpoint.host().parse().ok().filter(Ipv4Addr::is_loopback)?;
+        let [first, second, third, host] = address.octets();
+        let manifest = fs::read_to_string(&inputs.manifest).ok()?;
+        manifest.contains(&address.to_string()).then_some(())?;
+        let is_free = |network: &u8| {
+            let other = Ipv4Addr::new(first, second, *network, host).to_string();
+            listener::find(&other, endpoint.port()).is_none() && !manifest.contains(&other)
+        };
+        let network = (third.saturating_add(1)..=u8::MAX).find(is_free)?;
+        let path = inputs.manifest.to_string_lossy();
+        Some(format!(
+            "sed -i 's/{first}\\.{second}\\.{third}\\./{first}.{second}.{network}./g' {}",
+            shell_word(&path)
+        ))
+    };
+    match command() {
+        Some(command) => format!("to use another address: `{command}`"),
+        None => format!("to use another address: {OTHER_ADDRESS_HINT}"),
+    }
 }
 
 /// Finds the process that listens at the agent's address, if the run connects to it without a proxy.

@@ -264,16 +264,17 @@ impl BucketClient {
         }
         let says = |words: &[&str]| words.iter().any(|word| cause.contains(word));
         let bucket = &self.settings.address.bucket;
-        let (kind, reason, hint) = match error {
+        let (kind, reason, hints): FailureParts = match error {
             _ if is_missing_bucket(&cause) => (
                 io::ErrorKind::NotFound,
                 format!("the bucket '{bucket}' does not exist"),
-                "create the bucket, or correct its name in the URL",
+                &["create the bucket, or correct its name in the URL"],
             ),
             // The library asks these addresses for a role if the environment has no credentials.
-            _ if says(&["169.254.169.254", "metadata.google.internal"]) => (
+            _ if says(&METADATA_HOSTS) => (
                 io::ErrorKind::PermissionDenied,
-                "no environment variable has credentials, and this machine has no role".to_owned(),
+                "no environment variable has credentials, and the metadata service of this machine gave none"
+                    .to_owned(),
                 self.settings.advice(),
             ),
             // The library does not map these errors for all kinds of requests.
@@ -284,7 +285,7 @@ impl BucketClient {
             _ if says(&["429 Too Many Requests", "503 S"]) => (
                 io::ErrorKind::Other,
                 "the server is too busy, and all retries failed".to_owned(),
-                "run the same command again later: it continues",
+                &["run the same command again later: it continues"],
             ),
             _ if says(&["HTTP error: "]) => (
                 io::ErrorKind::Other,
@@ -292,14 +293,19 @@ impl BucketClient {
                     Some((name, url)) => format!("the server {url} ({name}) cannot be reached"),
                     None => "the server cannot be reached".to_owned(),
                 },
-                "check the network, the server, and the proxy variables: `env | grep -i proxy`",
+                &["check the network, the server, and the proxy variables: `env | grep -i proxy`"],
             ),
             _ => {
                 (io::ErrorKind::Other, "the server answered with an error".to_owned(), self.settings.advice())
             }
         };
         let message = format!("{action} '{}': {reason}", self.url(document));
-        io::Error::new(kind, Error::failure(message).with_source(plain_cause(&cause)).with_hint(hint))
+        let plain_cause = match METADATA_HOSTS.iter().find(|host| says(&[host])) {
+            Some(host) => format!("at {host}: {}", plain_cause(&cause)),
+            None => plain_cause(&cause),
+        };
+        let error = Error::failure(message).with_source(plain_cause).with_hints(hints.iter().copied());
+        io::Error::new(kind, error)
     }
 }
 
@@ -310,10 +316,13 @@ fn is_state(key: &Path) -> bool {
     key.extension() == Some("json") && !is_companion
 }
 
-/// A failure: its kind, its reason, and a hint.
-type FailureParts = (io::ErrorKind, String, &'static str);
+/// The hosts that the library asks for the role of this machine.
+const METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "metadata.google.internal"];
 
-fn access_failure(advice: &'static str) -> FailureParts {
+/// A failure: its kind, its reason, and hints.
+type FailureParts = (io::ErrorKind, String, &'static [&'static str]);
+
+fn access_failure(advice: &'static [&'static str]) -> FailureParts {
     (io::ErrorKind::PermissionDenied, "access is denied".to_owned(), advice)
 }
 
@@ -321,7 +330,7 @@ fn unsupported_failure() -> FailureParts {
     (
         io::ErrorKind::Unsupported,
         "the server does not support conditional writes, so the state cannot be locked there".to_owned(),
-        "use a storage service with conditional writes (If-Match, If-None-Match)",
+        &["use a storage service with conditional writes (If-Match, If-None-Match)"],
     )
 }
 

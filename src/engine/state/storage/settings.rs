@@ -254,32 +254,32 @@ impl BucketSettings {
                 self.address
             ))
             .with_source(plain_cause(&error.to_string()))
-            .with_hint(self.advice())
+            .with_hints(self.advice().iter().copied())
         })
     }
 
-    /// Returns a hint about the variables to set.
-    pub(super) fn advice(&self) -> &'static str {
+    /// Returns hints about the variables to set.
+    pub(super) fn advice(&self) -> &'static [&'static str] {
         match self.address.service {
             Service::S3
                 if self.variable("AWS_PROFILE").is_some() && self.variable("AWS_ACCESS_KEY_ID").is_none() =>
             {
-                "monopile does not read profiles (AWS_PROFILE); to export the credentials of one: \
-                 `eval \"$(aws configure export-credentials --format env)\"`"
+                &["monopile does not read profiles (AWS_PROFILE); to export the credentials of one: \
+                   `eval \"$(aws configure export-credentials --format env)\"`"]
             }
-            Service::S3 => {
-                "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), AWS_REGION, and \
-                 AWS_ENDPOINT_URL for a server other than Amazon's; the key must be allowed to read, write, \
-                 list and delete objects"
-            }
-            Service::Gcs => {
-                "set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, which must be \
-                 allowed to read, write, list and delete objects"
-            }
-            Service::Azure => {
-                "set AZURE_STORAGE_ACCOUNT_NAME, and either AZURE_STORAGE_ACCOUNT_KEY, or \
-                 AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"
-            }
+            Service::S3 => &[
+                "set the credentials: `export AWS_ACCESS_KEY_ID=KEY AWS_SECRET_ACCESS_KEY=SECRET \
+                 AWS_REGION=REGION`",
+                "set AWS_SESSION_TOKEN as well for temporary credentials, and AWS_ENDPOINT_URL for a server \
+                 other than Amazon's",
+                "allow the key to read, write, list and delete objects",
+            ],
+            Service::Gcs => &[
+                "set the key file of a service account: `export GOOGLE_APPLICATION_CREDENTIALS=FILE`",
+                "allow the account to read, write, list and delete objects",
+            ],
+            Service::Azure => &["set AZURE_STORAGE_ACCOUNT_NAME, and either AZURE_STORAGE_ACCOUNT_KEY, or \
+                 AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET"],
         }
     }
 
@@ -418,6 +418,6 @@ mod tests {
             settings("s3://b/k", &env_vars).create_client(&no_interruption()).unwrap();
         }
         let profile = settings("s3://b/k", &[("AWS_PROFILE", "x")]);
-        assert!(profile.advice().contains("export-credentials"));
+        assert!(profile.advice()[0].contains("export-credentials"));
     }
 }
