@@ -323,7 +323,7 @@ impl RefusedCommandLine<'_> {
     }
 
     /// Returns the first existing file among the words after the command.
-    fn file(&self) -> Option<String> {
+    pub(super) fn file(&self) -> Option<String> {
         let count = self.name.split(' ').count();
         let words = self.args.iter().skip(count).filter_map(|word| word.to_str());
         words.filter(|word| !word.starts_with('-')).find(|word| paths::exists(word)).map(str::to_owned)
@@ -636,10 +636,19 @@ fn option_hint(given_option: &str, command: &Command) -> Option<String> {
     let names = || visible_args().filter_map(|arg| arg.get_long());
     let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == given_option).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
-    match synonym.or_else(|| nearest(long?, names())) {
+    let suggestion = synonym.or_else(|| nearest(long?, names())).or_else(|| only_longer_name(long?, names()));
+    match suggestion {
         Some(option) => Some(did_you_mean_question(&format!("--{option}"))),
         None => other_commands_hint(given_option),
     }
+}
+
+/// Returns the only name of which `beginning` has the first words, such as `wait-for-lock` for `wait`.
+fn only_longer_name<'a>(beginning: &str, mut names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let is_longer =
+        |name: &&str| name.strip_prefix(beginning).is_some_and(|end_of_name| end_of_name.starts_with('-'));
+    let first = names.find(is_longer)?;
+    names.all(|name| !is_longer(&name)).then_some(first)
 }
 
 /// Returns true if a visible option of the command has this long or short form.
@@ -914,6 +923,7 @@ mod tests {
                 "monopile baremetal node list --sort name:up",
                 "for example: `monopile baremetal node list --sort name:desc`",
             ),
+            ("monopile create-env a.yml --wait=x", "did you mean '--wait-for-lock'?"),
             (
                 "monopile baremetal node provide --wait node-1",
                 "write `node-1 --wait`, or with a duration `--wait=30m node-1`",

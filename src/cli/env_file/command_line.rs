@@ -59,6 +59,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = innermost_command(&first_matches);
+    let ignored_names = remarks_on_ignored_names(matches);
     let repeated_args = RepeatedArgs::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
@@ -78,14 +79,10 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         }
         None => Err(error),
     };
-    let key = |error: &clap::Error| match missing_words(error).any(|name| name == "<STORE>") {
-        true => "vars_store",
-        false => "manifest",
-    };
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
-            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, Vec::new())),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, ignored_names)),
             (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
@@ -105,12 +102,15 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     }
     let Some(file) = file else {
         return match (parse_strictly(), remarks.first()) {
-            (Ok(cli), _) => Ok(CommandLine::Understood(cli, repeated_args, remarks)),
+            (Ok(cli), _) => {
+                let remarks = ignored_names.into_iter().chain(remarks).collect();
+                Ok(CommandLine::Understood(cli, repeated_args, remarks))
+            }
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
                 unusable_if_unnamed(error, Some(clean_line(text)))
             }
             (Err(error), None) => {
-                let key = key(&error);
+                let key = key_of_missing(&error);
                 let hint = format!("or set `{key}` in a file .monopile.yml, here or in a directory above");
                 unusable_if_unnamed(error, Some(hint))
             }
@@ -123,12 +123,14 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
     match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
+            let remarks = ignored_names.into_iter().chain(remarks).collect();
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), repeated_args, remarks))
         }
         Err(error) => match file_error(&file, &error) {
             Some(error) => unusable_file(error),
             None => {
-                let hint = format!("or add `{}` to the env file '{}'", key(&error), file.path.display());
+                let hint =
+                    format!("or add `{}` to the env file '{}'", key_of_missing(&error), file.path.display());
                 unusable_if_unnamed(error, Some(clean_line(&hint)))
             }
         },
@@ -247,6 +249,31 @@ fn missing_words(error: &clap::Error) -> impl Iterator<Item = &str> {
 /// Returns true unless only options are missing.
 fn lacks_positional(error: &clap::Error) -> bool {
     missing_words(error).next().is_none() || missing_words(error).any(|name| name.starts_with('<'))
+}
+
+/// Returns a warning for each option of the bosh CLI that selects an environment or a deployment there. The
+/// operator may believe that the command acts on that one.
+fn remarks_on_ignored_names(matches: &ArgMatches) -> Vec<Remark> {
+    let options = [
+        ("ignored-environment", "-e", "a director"),
+        ("ignored-deployment", "-d", "a deployment of a director"),
+    ];
+    let values =
+        options.into_iter().filter(|(id, ..)| is_given(matches, id)).filter_map(|(id, option, noun)| {
+            let value = matches.get_raw(id)?.next_back()?.to_string_lossy();
+            let text =
+                format!("{option} {value} has no effect: it names {noun}, and monopile uses no director");
+            Some(Remark::Warning(clean_line(&text)))
+        });
+    values.collect()
+}
+
+/// Returns the key of an env file that supplies the missing argument.
+fn key_of_missing(error: &clap::Error) -> &'static str {
+    match missing_words(error).any(|name| name == "<STORE>") {
+        true => "vars_store",
+        false => "manifest",
+    }
 }
 
 /// Describes a missing argument that an env file may supply: the error message, and its word in a command.
