@@ -19,7 +19,7 @@
 //! let title = "release 'hello'";
 //! let source = fetcher.obtain(&url, Some(&expected), title, reporter)?;
 //! let identity = cache.identify(ArtifactKind::Release, &source, Some(&expected), title, reporter)?;
-//! let stage = reporter.stage("Unpacking");
+//! let stage = reporter.begin_stage("Unpacking");
 //! let release = release::open(&source, Some(&expected), work, &stage)?;
 //! for level in release.package_levels(&["hello"])? {
 //!     for package in level { /* independent of each other: compile at once */ }

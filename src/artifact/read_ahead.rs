@@ -23,6 +23,7 @@ pub(super) struct ReadAhead<'scope, R> {
     chunk: Vec<u8>,
     position: usize,
     thread: ScopedJoinHandle<'scope, (R, Hasher)>,
+    /// The number of bytes of `chunk` that were consumed.
 }
 
 impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {

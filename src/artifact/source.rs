@@ -57,7 +57,7 @@ impl Source {
         format!("the {kind} '{}'", self.display_name)
     }
 
-    /// Returns an error if `expected` is given. Used for directories, whose digest cannot be checked.
+    /// Returns an error if `expected` is given for a directory: the digest of a directory cannot be checked.
     pub(super) fn refuse_digest(&self, kind: &str, expected: Option<&Digest>) -> Result<()> {
         match expected {
             Some(_) => Err(Error::invalid(format!(

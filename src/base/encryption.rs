@@ -30,8 +30,7 @@ const IDENTITY_HINT: &str = "name the private key of one of the recipients: `mon
 const RECIPIENT_HINT: &str =
     "name a public key (age1…); to print that of a private key: `age-keygen -y FILE`";
 
-/// The recipients for whom documents are encrypted, and the identities that decrypt them. Both lists may be
-/// empty.
+/// The recipients of encrypted documents, and the identities that decrypt them. Both lists may be empty.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Encryption {
     /// Public keys, `age1…`. If there are none, documents are written in plain text.

@@ -297,8 +297,8 @@ impl Error {
             .with_hint(format!("to see how full it is: `df -h '{path}'`"))
     }
 
-    /// Adds a hint with the nearest of `known_names`, or else the note that `otherwise` returns. See
-    /// [`nearest`].
+    /// Adds a hint with the nearest of `known_names`. If none is near, adds the note that `otherwise`
+    /// returns. See [`nearest`].
     #[must_use]
     pub fn with_nearest<'a>(
         self,

@@ -50,7 +50,8 @@ impl RunSignals {
         self.has_changed.store(true, Ordering::SeqCst);
     }
 
-    /// Notes that a call begins for whose end the run waits after a signal. Messages use the name.
+    /// Notes that a call begins. After a signal, the run waits for the end of the call. Messages use the
+    /// name.
     pub fn begin_call(&self, name: impl Into<String>) -> CallInFlight {
         let name = name.into();
         self.begin_change();

@@ -75,7 +75,7 @@ pub(super) fn for_words(words: &[OsString]) -> Command {
     describe_commands(|name| words.iter().any(|word| word == name), &|command| help::is_asked(words, command))
 }
 
-/// Returns the grammar. Describes only the commands of which `is_described` accepts the name or an alias.
+/// Returns the grammar. Describes only the commands whose name or alias `is_described` accepts.
 fn describe_commands(is_described: impl Fn(&str) -> bool, is_help_asked: help::IsAsked<'_>) -> Command {
     let grammar = Cli::command();
     let (template, short, long) =

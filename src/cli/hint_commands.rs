@@ -176,7 +176,7 @@ impl RepeatedArgs {
         format!("{}{}{end}{rest}", line.join(" "), options.trim_end())
     }
 
-    /// Returns the short form of an option if the operator used it, or else the long one.
+    /// Returns the form of an option that the operator used, or the long form if the operator used none.
     fn typed_form(&self, option: &str) -> String {
         let long = format!("--{option}");
         let short = SHORT_FORMS.iter().find(|(name, _)| *name == option).map(|(_, short)| *short);

@@ -49,7 +49,7 @@ pub(super) fn is_in(names: &[&str], path: &str) -> bool {
 /// The commands on the cache that have no environment.
 pub(super) const CACHE: CommandNames = &["cache import", "cache list", "cache prune", "cache verify"];
 
-/// The commands without an environment, besides those in [`CACHE`].
+/// The commands without an environment, besides those in [`CACHE_COMMANDS`].
 pub(super) const WITHOUT_ENVIRONMENT: CommandNames = &[
     "completion",
     "cpi replay",
@@ -181,7 +181,7 @@ pub(super) fn has_effect(id: &str, command: &Command, path: &str) -> bool {
     entry.is_none_or(|(_, commands)| commands.contains_any(command, path))
 }
 
-/// The options of which a run warns if the command line has one without effect, by the ids of their
+/// The options that cause a warning if they are on the command line without effect, by the ids of their
 /// arguments. The operator may rely on them. Scripts pass the other options to every command.
 const OPTIONS_WITH_WARNING: [&str; 6] =
     ["cache", "cache_dir", "cache_sign", "cache_trust", "cache_write", "identity"];

@@ -96,7 +96,7 @@ impl StatusArgs {
             let request = StatusAllRequest { path_or_url, options: self.options_for_each() };
             return status_all::run(session, &request);
         }
-        // Only --all makes it optional.
+        // The path is missing only with --all, which the lines above handle.
         let path = self.path.clone().unwrap_or_default();
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         if is_json && !paths::is_url(&path) && !paths::exists(&path) {
@@ -276,7 +276,7 @@ fn status_text(session: &Session, status: &Status) -> String {
         }
         sections.push(table.print(layout));
     }
-    // Breaks were possible only at blanks.
+    // Tables break lines at blanks only, so cells have no-break spaces. The output has blanks instead.
     sections.join("\n").replace('\u{a0}', " ")
 }
 

@@ -292,7 +292,7 @@ impl Drop for Process {
         }
         let start = Instant::now();
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        // The second one stops the wait for a CPI call.
+        // The second signal ends the wait for a CPI call.
         for _ in 0..2 {
             let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
             std::thread::sleep(Duration::from_millis(10));

@@ -177,7 +177,8 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
     })
 }
 
-/// Returns an error with this message and the hints of `error`, or else the command that shows the options.
+/// Returns an error with this message and the hints of `error`. If `error` has none, the hint is the command
+/// that lists the options.
 fn with_message(error: &clap::Error, message: &str, line: &RefusedCommandLine<'_>) -> clap::Error {
     let hints = match error.get(ContextKind::Suggested) {
         Some(ContextValue::StyledStrs(hints)) => hints.iter().map(ToString::to_string).collect(),
@@ -189,8 +190,8 @@ fn with_message(error: &clap::Error, message: &str, line: &RefusedCommandLine<'_
     error_with_hints(error.kind(), message, &hints)
 }
 
-/// Returns an error with this message and these hints, in the form that clap's own errors have. It has no
-/// colors, which [`super::finish::print_clap_error`] adds.
+/// Returns an error with this message and these hints, in the form that clap's own errors have. The error has
+/// no colors; [`super::finish::print_clap_error`] adds them.
 pub(super) fn error_with_hints(kind: ErrorKind, message: &str, hints: &[String]) -> clap::Error {
     let hints = hints.iter().map(|hint| format!("  tip: {hint}\n"));
     clap::Error::raw(kind, format!("{message}\n{}", hints.collect::<String>()))
@@ -271,7 +272,7 @@ fn is_group(description: &str) -> bool {
 }
 
 impl RefusedCommandLine<'_> {
-    /// Returns the words of the command without the program's name, or else that.
+    /// Returns the words of the command without the program's name. If there are none, returns the name.
     fn short_name(&self) -> &str {
         self.name.split_once(' ').map_or(self.name, |(_, command)| command)
     }

@@ -20,7 +20,8 @@ const MAX_CACHED_TEMPLATES: usize = 1024;
 /// The result of parsing a template, which the cache and all its renderings share.
 type ParseOutcome = Arc<Result<Arc<Template>, ParseError>>;
 
-/// Renders templates without Ruby. It keeps parsed templates, so that the same source is parsed only once.
+/// Renders templates without Ruby. It keeps up to [`MAX_CACHED_TEMPLATES`] parsed templates, so that the same
+/// source is seldom parsed twice.
 ///
 /// Each rendering runs on a thread of its own, with [`Limits::stack`] bytes of stack. Several threads may
 /// render with one renderer at the same time.

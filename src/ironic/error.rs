@@ -118,7 +118,7 @@ pub enum IronicError {
 pub enum Refusal {
     /// The object does not exist.
     NotFound,
-    /// Another request has locked the node. The client repeats its request for a while.
+    /// Another request has locked the node. The client repeats its own request for a while.
     Locked,
     /// The node must be powered off before its connectors and targets can be changed.
     NotPoweredOff,

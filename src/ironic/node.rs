@@ -20,7 +20,7 @@ const NODE_NAMES_VERSION: (Microversion, &str) = (Microversion::NODE_NAMES, "nam
 /// A change of a node's power state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Power {
-    /// Power on.
+    /// Powers on.
     On,
     /// Powers off.
     Off,

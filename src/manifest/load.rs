@@ -71,7 +71,7 @@ pub struct LoadedManifest {
     pub generated_names: Vec<String>,
     /// The agent's credentials that rotations replaced and that the VM may still have, the latest first.
     pub(crate) previous_mbus: Vec<PreviousMbus>,
-    /// The options that `variables:` declares for certificates, by variable.
+    /// The options that `variables:` declares, by variable, as far as they concern certificates.
     pub(crate) declared_certificates: BTreeMap<String, DeclaredCertificate>,
 }
 
@@ -204,7 +204,8 @@ pub struct LoadOptions {
     pub requires_use: bool,
     /// The ops path of the only value that is interpolated (`--path`).
     pub path: Option<String>,
-    /// True if a variable on the command line that is not used causes a warning.
+    /// True if inputs on the command line that give no value cause warnings: unused variables, a manifest in
+    /// place of a vars file, and a prefix without variables.
     pub warns_of_unused: bool,
     /// True if an ops file or a vars store in place of the manifest is an error.
     pub refuses_other_files: bool,
@@ -366,7 +367,8 @@ impl Default for PartialInputs {
 }
 
 impl PartialInputs {
-    /// Reads everything. After an error, `self` keeps what was read before it.
+    /// Reads all inputs, calls `check`, generates missing values, saves them in the vars store, and
+    /// interpolates the manifest. After an error, `self` keeps the inputs that were read before the error.
     fn fill(
         &mut self,
         inputs: &Inputs,
@@ -377,7 +379,8 @@ impl PartialInputs {
         self.sources.fill(inputs)?;
         let outline = read_outline(inputs, &mut self.root, &mut self.warnings);
         if options.refuses_other_files {
-            // Ops files cannot be applied to a file of another kind either, so this error explains theirs.
+            // Ops files cannot be applied to a file of another kind. This error explains why their operations
+            // fail, so it comes before `outline`.
             refuse_other_files(&self.root, &inputs.manifest)?;
         }
         outline?;
@@ -474,7 +477,8 @@ impl PartialInputs {
         }
     }
 
-    /// Collects the declared options of certificates, with the values of their variables.
+    /// Collects the options that variables declare for certificates, with the values of the variables in
+    /// these options. Variables of other types have entries without effect.
     fn collect_declared_certificates(
         &mut self,
         now: OffsetDateTime,

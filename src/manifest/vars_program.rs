@@ -512,7 +512,7 @@ mod tests {
         let error = shell("exit 1").run(&LIMITS, &env_vars).err().unwrap().to_error();
         assert_eq!(error.notes(), ["it wrote nothing to standard error"]);
         assert!(failure("kill -9 $$", &LIMITS).contains("was ended by signal 9"));
-        // The line of which the start is missing is left out.
+        // The start of the first line is missing, so that line is left out.
         let log = failure("yes 0123456789 | head -c 70000 >&2; exit 1", &LIMITS);
         assert_eq!(log.lines().count(), 1 + LOG_LINES);
         let program = VarsProgram::new("/no/such program", Vec::new(), None);

@@ -87,8 +87,8 @@ pub fn tls_problem(error: &rustls::Error) -> String {
     }
 }
 
-/// Returns the words of a name in camel case, which the libraries show for many errors. Returns another text
-/// as it is.
+/// Returns the words of a name in camel case, which the libraries show for many errors. Returns any other
+/// text unchanged.
 fn split_words(name: &str) -> String {
     if !name.chars().all(|letter| letter.is_ascii_alphanumeric()) {
         return name.to_owned();

@@ -116,8 +116,8 @@ fn read_answer(term: &Term) -> dialoguer::Result<String> {
                     term.clear_chars(1)?;
                 }
             }
-            // Keys beyond the columns beside the question are read but not shown. Such an answer is neither
-            // yes nor no.
+            // Keys for which the line has no more room are read but not shown. An answer of that length is
+            // neither yes nor no.
             Key::Char(key) if !key.is_control() && answer.len() < MAX_ANSWER_BYTES => {
                 answer.push(key);
                 if answer.len() < visible_columns {

@@ -78,7 +78,7 @@ impl Styled {
     }
 
     /// Breaks the text into lines of at most `columns`, with `hanging_indent` blanks before each but the
-    /// first. A word that fits nowhere is cut or stays whole, as `overlong` says.
+    /// first. A word that fits nowhere is cut or stays whole, as `long_words` says.
     fn break_lines(
         &self,
         columns: usize,

@@ -44,7 +44,7 @@ pub struct UnpackLimits {
     pub entries: u64,
     /// Size of the uncompressed tar stream in bytes, including headers.
     pub bytes: u64,
-    /// Unpacked bytes per byte of the archive. Not checked below [`UnpackLimits::RATIO_FLOOR_BYTES`].
+    /// Unpacked bytes per byte of the archive. This limit applies above [`UnpackLimits::RATIO_FLOOR_BYTES`].
     pub ratio: u64,
 }
 
@@ -80,8 +80,7 @@ impl UnpackLimits {
 }
 
 impl Default for UnpackLimits {
-    /// Limits well above real releases and stemcells, the largest of which have about 100,000 files and 10
-    /// GiB.
+    /// Limits well above real releases and stemcells. The largest have about 100,000 files and 10 GiB.
     fn default() -> Self {
         UnpackLimits { entries: 500_000, bytes: 64 << 30, ratio: 200 }
     }
@@ -93,7 +92,7 @@ pub enum Links {
     /// A link's target must be inside the archive's root.
     #[default]
     Inside,
-    /// Links are written unchanged, even absolute ones. Needed for the root file system of a machine and for
+    /// Links are written unchanged, even absolute ones. The root file system of a machine needs this, and
     /// compiled packages, whose links point into `/var/vcap`. Code that reads the tree must not follow them.
     Verbatim,
 }

@@ -116,7 +116,7 @@ impl FileSystem {
             inode_count: le32(block, 0),
             inodes_per_group: le32(block, 0x28),
             inode_bytes,
-            // In the block after that of the super block.
+            // The descriptors are in the block after that of the super block.
             descriptors_offset: (u64::from(le32(block, 0x14)) + 1) * block_bytes,
             descriptor_bytes: if has_wide_descriptors { u64::from(le16(block, 0xfe)) } else { 32 },
         };

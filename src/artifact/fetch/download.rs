@@ -106,8 +106,9 @@ pub(super) struct Download<'a> {
 impl Download<'_> {
     /// Downloads into `file`, whose path is `body_path` and which may already contain the beginning.
     ///
-    /// Returns the checked digest: SHA-256, and the strongest algorithm of the expected digest. Removes a
-    /// file with a wrong digest, and leaves an incomplete one for the next run.
+    /// Returns the checked digest: SHA-256, and the strongest algorithm of the expected digest. Removes the
+    /// file after a failure that a retry cannot correct, such as a wrong digest. Leaves an incomplete file
+    /// for the next run.
     pub(super) fn run(&self, file: &File, body_path: &Path) -> Result<Digest> {
         let result = self.fetch(file, body_path);
         match &result {
@@ -203,7 +204,7 @@ impl Download<'_> {
         Err(AttemptFailure::Temporary(error.with_rerun_hint(self.rerun_hint(file, body_path)), None))
     }
 
-    /// Returns the error of the download. `attempts` ends its first sentence.
+    /// Returns the error of the download. Its message ends with `attempts`; `reason` is its source.
     fn download_error(
         &self,
         attempts: &str,
@@ -227,8 +228,8 @@ impl Download<'_> {
         )
     }
 
-    /// Returns true if a body of which this many bytes exist is continued. Parts of different versions are
-    /// detected by the tag or by the expected digest. Without both, the download starts again.
+    /// Returns true if a download continues after these bytes. The tag or the expected digest shows when the
+    /// file on the server has changed. Without both, the download starts again.
     fn can_resume(&self, existing_bytes: u64, body_path: &Path) -> bool {
         existing_bytes > 0 && (self.expected.is_some() || read_entity_tag(body_path).is_some())
     }

@@ -131,7 +131,7 @@ pub struct CopiedPart<'a> {
     pub total: u64,
 }
 
-/// Writes the parts of a file. It is unverified until its copy has succeeded.
+/// Writes the parts of a file. The file is unverified until the whole copy has succeeded.
 pub type WritePart<'w> = &'w mut dyn FnMut(CopiedPart<'_>) -> Result<()>;
 
 impl fmt::Debug for SharedCache {

@@ -5,10 +5,10 @@
 //! into the cache once, under the name of its content:
 //!
 //! ```text
-//! userlands/.<key>.lock    locked while it is unpacked
-//! userlands/<key>.json     its record, written last; its time shows the last use
+//! userlands/.<key>.lock    locked during unpacking
+//! userlands/<key>.json     the record, written last; the time of the file shows the last use
 //! userlands/<key>/         the root file system
-//! userlands/partial-<key>/ what is being unpacked
+//! userlands/partial-<key>/ the root file system while it is unpacked
 //! ```
 //!
 //! The content is untrusted. Devices are left out, and no file keeps its owner or a set-uid bit. Links may

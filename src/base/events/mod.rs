@@ -75,7 +75,7 @@ impl Reporter {
         self.begin(None, name.into(), None)
     }
 
-    /// Like [`Self::stage`], for a kind of stage whose duration is similar in every run.
+    /// Like [`Self::begin_stage`], for a kind of stage whose duration is similar in every run.
     ///
     /// Records the duration, and reports the usual one if it is known. `kind` must not contain a CID, a
     /// version or a secret.

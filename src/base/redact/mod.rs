@@ -38,7 +38,7 @@ pub use spellings::MIN_REDACTED_CHARS;
 
 use crate::text::{clean, decode_line};
 
-/// Texts of at least this length may have been truncated.
+/// The length in bytes from which a text may have been truncated.
 const MIN_CUT_BYTES: usize = 1024;
 const REPLACEMENT: &str = "<redacted>";
 /// The maximum length of an exempt text.

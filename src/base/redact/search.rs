@@ -22,7 +22,7 @@ const FRAGMENT_BYTES: Range<usize> = 8..513;
 const MIN_BASE64_FRAGMENT_CHARS: usize = 8;
 /// The minimum length of a fragment that was decoded from base64, in bytes.
 const MIN_DECODED_FRAGMENT_BYTES: usize = 5;
-/// The maximum length in bytes of what remains of an escape that was cut off.
+/// The maximum length in bytes of the rest of an escape that was cut off.
 const MAX_RESIDUE_BYTES: usize = 16;
 /// The maximum number of bytes (brackets, commas and dots) between a secret and an ellipsis.
 const MAX_BYTES_BEFORE_ELLIPSIS: usize = 3;

@@ -141,8 +141,8 @@ impl<'t> DecodedView<'t> {
         }
     }
 
-    /// Returns, for 0 to 3 characters skipped at the start of a run, whether the rest may decode to at least
-    /// `min_bytes` bytes of text. Most words, paths and IDs do not, and are not decoded.
+    /// Checks a run without its first 0, 1, 2 and 3 characters. Returns true for each rest that may decode to
+    /// at least `min_bytes` bytes of text. Most words, paths and IDs do not, and are not decoded.
     fn alignments(&self, range: &Range<usize>, min_bytes: usize) -> [bool; 4] {
         let run = self.bytes.get(range.clone()).unwrap_or_default();
         let run = match run.contains(&b'\n') {
@@ -345,7 +345,8 @@ pub(super) fn is_noise(byte: u8) -> bool {
     byte <= b' ' || matches!(byte, b'"' | b'\'' | b'\\' | b'+' | 0x7f)
 }
 
-/// Returns true if a text without escapes contains characters that [`compact`] drops, apart from spaces.
+/// Returns true if a text without escapes contains quotes, backslashes, plus signs or line ends, which
+/// [`compact`] drops.
 pub(super) fn is_quoted(bytes: &[u8]) -> bool {
     contains_any(bytes, |byte| matches!(byte, b'"' | b'\'' | b'\\' | b'+' | b'\n' | b'\r'))
 }

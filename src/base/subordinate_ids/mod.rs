@@ -99,7 +99,7 @@ impl SubordinateIds {
         IdRanges { uids: shift(self.ranges.uids), gids: shift(self.ranges.gids) }
     }
 
-    /// Starts a command that has all these ids. An ordinary user is root in it.
+    /// Starts a command that has all these ids. An ordinary user is root inside the command.
     #[cfg(target_os = "linux")]
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         let Some([user_program, group_program]) = &self.programs else { return command.spawn() };

@@ -52,7 +52,7 @@ impl Disks {
         .context(|| "Saving persistent disk hints".to_owned())
     }
 
-    /// Removes the hint of a disk.
+    /// Removes the hint of a disk, and the record that this disk is mounted on `store`.
     pub(super) fn remove_hint(&self, cid: &str) -> Result<()> {
         self.change_hints(|hints| {
             hints.remove(cid);
@@ -240,7 +240,7 @@ pub(super) fn is_mount_point(path: &Path) -> Result<bool> {
         .any(|mount_point| mount_point == escaped_path))
 }
 
-/// Escapes spaces and backslashes like the kernel's table.
+/// Escapes spaces, tabs, line ends and backslashes like the kernel's table.
 fn escape(path: &[u8]) -> Vec<u8> {
     let mut escaped_path = Vec::with_capacity(path.len());
     for byte in path {

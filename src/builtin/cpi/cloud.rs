@@ -191,7 +191,8 @@ impl Cloud {
         Ok(ObjectLock { path, lock: staging.lock })
     }
 
-    /// Deletes an object: moves its directory to `staging/`, then removes it. A VM must have been stopped.
+    /// Deletes an object: moves its directory to `staging/`, then removes it. The caller has stopped a VM,
+    /// and has saved its disks.
     pub(crate) fn delete(&self, cid: &Cid, lock: ObjectLock) -> CpiResult<()> {
         let path = self.staging().join(cid.as_str());
         let unpublish = || -> io::Result<()> {
@@ -256,7 +257,8 @@ impl Cloud {
     }
 }
 
-/// Returns the sorted names in a directory, or an empty list if it does not exist.
+/// Returns the sorted names in a directory, or an empty list if it does not exist. Leaves out names that are
+/// not UTF-8, because no object has such a name.
 pub(crate) fn list_names(path: &Path) -> CpiResult<Vec<String>> {
     let read = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();

@@ -1,5 +1,5 @@
 //! The methods of a CPI whose cloud is a directory: checks the arguments of a request, opens the cloud, and
-//! calls the function of the method. There, `call` is the [`CallContext`] of the request.
+//! calls the function of the method. In these functions, `call` is the [`CallContext`] of the request.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(crate) trait CloudMethods: CloudCall + Sized {
     fn create_disk(&mut self, cloud: &Cloud, size: u64, cloud_properties: JsonObject) -> CpiResult<Value>;
     /// Returns true if a disk on record has its data.
     fn has_data(cloud: &Cloud, disk: &Cid) -> CpiResult<bool>;
-    /// Returns the VM that a disk is attached to. The caller holds the disk.
+    /// Returns the VM that a disk is attached to. The caller holds the lock of the disk.
     fn vm_of_disk(cloud: &Cloud, disk: &Cid) -> CpiResult<Option<Cid>>;
     /// Returns the VM from which the disk must be detached before it can be deleted. Must not fail for a disk
     /// whose data is lost, because that disk must be deletable.

@@ -42,8 +42,8 @@ impl ProcessIdentity {
         })
     }
 
-    /// Returns true if the process has ended. Returns false if it runs, or if it belongs to another machine,
-    /// boot or pid namespace, so that this cannot be told.
+    /// Returns true if the process has ended. Returns false if it runs, and if it belongs to another machine,
+    /// boot or pid namespace: from here, nothing shows whether such a process has ended.
     pub(crate) fn has_ended_here(&self) -> io::Result<bool> {
         let is_of_this_boot = self.boot_id == read_boot_id()? && self.pid_namespace == read_pid_namespace()?;
         Ok(is_of_this_boot && !self.is_running()?)

@@ -1,4 +1,5 @@
-//! The records of objects: a JSON document in the directory of each object.
+//! The records of objects: a JSON document in the directory of each object. The record of a VM begins as the
+//! arguments of `create_vm`.
 
 use std::path::{Path, PathBuf};
 

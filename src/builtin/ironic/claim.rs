@@ -16,6 +16,7 @@ use ironic::{Collection, IronicError, ListOptions, Microversion, Patch};
 const MAX_ALLOCATION_ATTEMPTS: u32 = 3;
 /// The timeout of one attempt. Ironic decides from its database alone.
 const ALLOCATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// The message after [`ALLOCATION_TIMEOUT`], whose duration it contains.
 const UNDECIDED_MESSAGE: &str = "Ironic has not decided about the allocation after 30 s";
 const POLL_PAUSE: Duration = Duration::from_millis(200);
 /// The number of nodes that an error lists.

@@ -38,7 +38,7 @@ pub(super) fn creator_extra(call: &IronicCall, agent_id: &str) -> CpiResult<Valu
     Ok(extra)
 }
 
-/// Removes the process from the allocation. Called when the VM is complete.
+/// Removes the process from the allocation of a complete VM.
 pub(super) fn remove_creator(call: &IronicCall, cid: &str) -> CpiResult<()> {
     if can_be_found(call) {
         let patch = Patch::new().remove(&["extra", CREATOR_KEY]);

@@ -83,8 +83,8 @@ fn cleanup_error(
     }
 }
 
-/// Asks for each possible part of a VM, all of which `delete_vm` deletes: a description, and true if the part
-/// exists.
+/// Looks for the parts of a VM that `delete_vm` deletes. Returns a description of each possible part, and
+/// true if the part exists.
 fn find_parts(call: &IronicCall, cid: &str) -> Vec<(String, CpiResult<bool>)> {
     let node = Node::find_by_vm(&call.ironic, cid);
     let name = match &node {
@@ -276,8 +276,8 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     Ok(())
 }
 
-/// `has_vm`: returns true if any part of the VM exists. After "false", a caller drops its record of the VM,
-/// even if `delete_vm` failed before.
+/// `has_vm`: returns true if any part of the VM exists. If the answer is false after a failed `delete_vm`,
+/// the caller forgets its record of the VM, so no part may remain.
 pub(super) fn exists(call: &IronicCall, cid: &str) -> CpiResult<Value> {
     for (_, exists) in find_parts(call, cid) {
         if exists? {

@@ -2,7 +2,7 @@
 //! booted.
 //!
 //! A VM exists as long as its directory does, even if it does not run, like a machine that is switched off.
-//! `has_vm` answers accordingly.
+//! `has_vm` answers true as long as the directory exists.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -183,7 +183,7 @@ pub(super) fn has_mounted(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
     }
 }
 
-/// Stops init with SIGTERM, and with SIGKILL after [`STOP_TIMEOUT`]. The kernel ends all processes of the VM
+/// Stops init with SIGTERM, and with SIGKILL after [`TERM_TIMEOUT`]. The kernel ends all processes of the VM
 /// with it.
 fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
     process

@@ -1,5 +1,5 @@
-//! Disks: an image, and a JSON document. A file in the directory `devices` of a VM attaches a disk to it. A
-//! running VM gets and gives back its disks while it runs.
+//! Disks: an image, and a JSON document. A file in the directory `devices` of a VM attaches a disk to it.
+//! Disks are attached and detached while the VM runs.
 
 use std::fs::{self, OpenOptions};
 use std::io;

@@ -167,7 +167,7 @@ pub(super) fn stop(directory: &Path) -> CpiResult<()> {
     stop_unrecorded_and_wait(directory)
 }
 
-/// Stops QEMU with SIGTERM, and with SIGKILL after [`STOP_TIMEOUT`].
+/// Stops QEMU with SIGTERM, and with SIGKILL after [`TERM_TIMEOUT`].
 fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
     process
         .stop(STOP_TIMEOUT)

@@ -142,7 +142,7 @@ fn whole_number(properties: &JsonObject, key: &str, maximum: u64) -> CpiResult<O
     }
 }
 
-/// Returns the size of a disk, which is a hash.
+/// Returns the size in a cloud property that describes a disk, such as `{size: 1024}`.
 fn disk_size(key: &str, disk: &Value) -> CpiResult<u64> {
     let Value::Object(disk) = disk else {
         return Err(type_error(key, "an object with a size in MiB", disk));

@@ -1,6 +1,6 @@
-//! Makes the disk of a stemcell that is a root file system, without root and without a mount: mke2fs fills an
-//! ext4 file system from the unpacked directory, and debugfs sets the owners and modes, which only root can
-//! set in a directory.
+//! Makes a bootable disk from a stemcell that is only a root file system. This needs neither the rights of
+//! root nor a mount: mke2fs fills an ext4 file system from the unpacked directory, and debugfs sets the
+//! owners and modes, which only root can set in a directory.
 //!
 //! The file system is in the only partition of the disk, because the agent of official stemcells does not
 //! start if the root file system is on the whole disk.

@@ -2,7 +2,7 @@
 //! runs.
 //!
 //! A VM exists as long as its directory does, even if it does not run, like a machine that is switched off.
-//! `has_vm` answers accordingly.
+//! `has_vm` answers true as long as the directory exists.
 
 use std::fs;
 
@@ -122,7 +122,7 @@ fn with_disks(mut settings: JsonObject, hardware: &VmHardware) -> JsonObject {
     settings
 }
 
-/// `delete_vm`: ends the VM and removes its directory. Its persistent disks are detached by that.
+/// `delete_vm`: ends the VM and removes its directory. This also detaches its persistent disks.
 pub(super) fn delete(call: &mut QemuCall, cloud: &Cloud, cid: &Cid) -> CpiResult<()> {
     let Some(lock) = cloud.lock(cid)? else {
         let was_running = process::stop_unrecorded(cid.as_str())?;

@@ -223,7 +223,7 @@ impl Reader {
                     .collect();
             }
             "vars" => self.content.env_file_variables.vars = self.read_hash(name, value),
-            // This is `var_files`, the remaining one of `KEYS`.
+            // This is `var_files`, the remaining one of `MANIFEST_KEYS`.
             _ => {
                 let files = self.read_hash(name, value);
                 self.content.env_file_variables.var_files = files

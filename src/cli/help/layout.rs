@@ -24,7 +24,7 @@ const UNTITLED: [&str; 2] = ["Arguments", "Options"];
 /// The heading of [`MANIFEST_OPTIONS`].
 const MANIFEST: &str = "Manifest and variables";
 
-/// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED`].
+/// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED_HEADINGS`].
 pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
     (MANIFEST, &MANIFEST_OPTIONS),
     (MANIFEST, &["manifests", "renderer"]),

@@ -23,6 +23,7 @@ pub(super) struct Run<'a> {
     pub(super) versions: Versions,
     pub(super) info: Option<Info>,
     pub(super) checks: Vec<Check>,
+    /// The method and the duration of each call so far.
     pub(super) calls: Vec<(String, Duration)>,
     /// Methods that the CPI does not implement.
     pub(super) unimplemented: Vec<Method>,

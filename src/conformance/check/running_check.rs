@@ -58,7 +58,9 @@ pub(super) struct RunningCheck<'r, 'a> {
     /// True if the CPI answered a call of a method that it implements with an error.
     pub(super) had_error: bool,
     pub(super) remarks: Vec<String>,
+    /// Remarks of the check for its report.
     pub(super) duration: Duration,
+    /// The duration of its calls so far.
     /// The resources that the check created, in order.
     pub(super) resources: Vec<CreatedResource>,
     pub(super) last_call: Option<LastCall>,
@@ -416,7 +418,7 @@ fn request_id(request: &Value) -> &str {
     request.pointer("/context/request_id").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Runs the CPI once. Malformed requests have a short timeout.
+/// Runs the CPI once. Requests without a known method have a short timeout.
 fn run_exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bool) -> Result<Exchange> {
     let redactor = &run.cpi.redactor;
     let on_log = |line: &str| {

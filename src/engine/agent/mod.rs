@@ -4,11 +4,14 @@
 //! `{"value": …}` or `{"exception": {"message": …}}`; a long action is answered by a task that `get_task`
 //! follows. Source: the agent's `mbus/https_handler.go` and `agent/action`.
 //!
-//! Entry points: [`Agent`], the client; [`resolve_endpoint`], [`create_client`] and [`wait_for_own_agent`],
-//! which connect a run to the agent of the VM on record; [`ForeignAgent`], an agent with another id than the
-//! one on record;
-//! [`still_answers()`], which checks by the agent that a VM still exists which a CPI denies;
-//! [`OtherAddress`], an address of this run that is not on record; [`LogArchive`].
+//! Entry points:
+//! - [`Agent`]: the client.
+//! - [`resolve_endpoint`], [`create_client`] and [`wait_for_own_agent`]: connect a run to the agent of the VM
+//!   on record.
+//! - [`ForeignAgent`]: an agent with another id than the one on record.
+//! - [`still_answers()`]: asks the agent of a VM that the CPI denies, to check that the VM still exists.
+//! - [`OtherAddress`]: an address of this run that is not on record.
+//! - [`LogArchive`]: an archive of logs from the VM.
 
 mod answer;
 mod client;

@@ -109,7 +109,7 @@ pub fn create_env(
     draft.vm_that_is_off = find_vm_that_is_off(draft.unusable_agent.as_ref(), &cpis, store.state())?;
     let mut plan_report = report(&draft, store.state())?;
     let unusable_agent = draft.unusable_agent.take();
-    // Before the CPI is compiled, which takes minutes.
+    // This check comes before the CPI is compiled, which takes minutes.
     prepared_deployment.check_untracked(run, &inputs)?;
     match early_installation {
         Some(installation) => cpis.take_installation(cpi, installation?.finish(run)?),

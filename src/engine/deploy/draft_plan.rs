@@ -39,7 +39,7 @@ pub(super) struct DraftPlan {
     pub(super) endpoint: AgentEndpoint,
     pub(super) plan: Plan,
     options: PlanOptions,
-    /// The agent that did not answer as expected. Set only if the plan deploys nothing.
+    /// The agent that did not answer as expected, if the plan deploys nothing.
     pub(super) unusable_agent: Option<UnusableAgent>,
     /// The state of the agent if its jobs run.
     pub(super) agent_state: Option<AgentState>,

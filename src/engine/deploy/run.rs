@@ -269,7 +269,7 @@ impl<'a> DeployRun<'a> {
         Ok(is_applied)
     }
 
-    /// Returns what takes the steps that stop jobs and delete resources.
+    /// Returns the executor of the steps that stop jobs and delete resources.
     fn teardown(&self) -> Teardown<'_, 'a> {
         Teardown {
             agent_access: &self.agent_access,

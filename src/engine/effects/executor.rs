@@ -63,11 +63,12 @@ impl<'a> Executor<'a> {
         Executor { run, cpis, store, registry: None, denied_resources: RefCell::default() }
     }
 
+    /// Returns the CPIs of the run.
     pub(crate) fn cpis(&self) -> &Cpis<'a> {
         &self.cpis
     }
 
-    /// Returns the recorded state.
+    /// Returns the state with the changes so far.
     pub(crate) fn state(&self) -> &State {
         self.store.state()
     }
@@ -222,6 +223,7 @@ impl<'a> Executor<'a> {
         }
     }
 
+    /// Returns the context of the run.
     pub(crate) fn run_context(&self) -> &'a RunContext {
         self.run
     }
@@ -323,8 +325,8 @@ fn announce_and_make(
     }
 }
 
-/// Returns the change that records the location of a created resource, if it is not on record yet. Only a VM
-/// or the first resource of a CPI decides; other resources may be in an earlier location.
+/// Returns the change that records the location of a created resource, if it is not on record yet. Returns
+/// one only for a VM and for the first resource of a CPI: other resources may be in an earlier location.
 fn find_location_change(
     state: &State,
     effect: &Effect,

@@ -39,8 +39,8 @@ pub(crate) fn outcome(state: &State, effect: &Effect, error: &CpiError) -> CallO
     }
 }
 
-/// Records the suspect of a failed call, and the absence of an optional method that the CPI does not
-/// implement.
+/// Records the suspect of a failed call. With the suspect, records that the CPI does not implement an
+/// optional method. Records nothing for a call that leaves no suspect.
 pub(crate) fn record(
     redactor: &Redactor,
     store: &mut Store,

@@ -85,8 +85,8 @@ pub enum Step {
     },
     /// Stops the jobs on the VM on record, with their lifecycle scripts, and unmounts its disks.
     StopJobs(VmHandle),
-    /// Like `StopJobs`, if the stop is expected to fail: the VM is gone, or its agent cannot be used. It is
-    /// tried nevertheless.
+    /// Like `StopJobs`, if the stop is expected to fail: the VM is gone, or its agent cannot be used. The run
+    /// tries the stop nevertheless.
     StopJobsIfPossible(VmHandle),
     /// Takes a snapshot of a disk, if the CPI can.
     SnapshotDisk(DiskHandle),

@@ -230,8 +230,8 @@ pub(crate) fn prepare(
     })
 }
 
-/// Returns true if the CPI of the deployment cannot be installed without this release. The types of a CPI
-/// config may be found in any release.
+/// Returns true if the CPI of the deployment may need this release for its installation. With a CPI config,
+/// that is every release, because any release may have the job of a type.
 fn needs_release(deployment: &Deployment, config: Option<&CpiConfig>, release: &str) -> bool {
     match (deployment.cpi(), &deployment.cloud_provider.cpi) {
         (Some(name), _) => {

@@ -55,8 +55,8 @@ impl fmt::Display for ArtifactTitle {
 pub(crate) struct LeadingReleases<'a> {
     /// Returns true if the release with this name in `releases` is one of them.
     pub(crate) includes: Box<dyn Fn(&str) -> bool + 'a>,
-    /// Gets them in the order of the manifest, before the other artifacts are obtained. Not called if there
-    /// are none, or if one of them failed.
+    /// Gets them in the order of the manifest, before the other artifacts are obtained. Is not called if
+    /// there are none, or if one of them failed.
     pub(crate) on_unpacked: Box<dyn Fn(Vec<Release>) + 'a>,
 }
 
@@ -505,7 +505,7 @@ fn combine_failures(mut failures: Vec<(ArtifactTitle, Error)>) -> Option<Error> 
     if count < 2 {
         return failures.pop().map(|(title, error)| unusable_error(&title, error));
     }
-    // Invalid input fails again, whatever becomes of the others.
+    // Invalid input fails again, even if the other artifacts can be used then.
     let is_invalid = failures.iter().any(|(_, error)| error.kind() == ErrorKind::InvalidInput);
     let kind = if is_invalid { ErrorKind::InvalidInput } else { failures[0].1.kind() };
     let shown_failures = failures.iter().take(MAX_SHOWN_FAILURES);

@@ -28,7 +28,8 @@ pub(super) const INTENT_KIND: &str = "intent";
 pub(super) const ANSWER_KIND: &str = "answer";
 /// The kind of document that states that a call was never made.
 pub(super) const NEVER_STARTED_KIND: &str = "unasked";
-/// The mark of a call that this machine is to make. Used only if answers are written outside the journal.
+/// The mark of a call that this machine is to make. It exists only if answers are written outside the
+/// journal.
 const MARK_KIND: &str = "announced";
 /// The kind of the answer file until the process becomes the CPI.
 const PREPARED_KIND: &str = "prepared";
@@ -107,7 +108,8 @@ impl CallFiles {
         &self.request_id
     }
 
-    /// Records that this machine is to make the call. Done before the call is announced in the journal.
+    /// Records that this machine is to make the call. The caller does this before it announces the call in
+    /// the journal.
     ///
     /// If the directory is beside `state`, it gets the owner of `state`.
     pub(super) fn mark(&self, state: Option<&Path>) -> io::Result<()> {

@@ -401,8 +401,8 @@ impl State {
                 if in_use {
                     let cause = match &resource {
                         Resource::Disk(_) => UndeployedBy::ForgottenDisk,
-                        // Also if the VM was forgotten: the cause is shown only with a VM, and the next
-                        // VM has another cause.
+                        // A forgotten VM has this cause, too: a cause is shown only while a VM is on record,
+                        // and the next VM gets another cause.
                         _ => UndeployedBy::ForgottenStemcell,
                     };
                     self.apply(Change::DeployRequired(cause))?;

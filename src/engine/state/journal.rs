@@ -141,7 +141,7 @@ impl Journal {
         self.storage.document(&format!("{JOURNAL_FOLDER}/{REGISTRY_DOCUMENT}"))
     }
 
-    /// Removes the content of the registry. Called when no VM can ask for it.
+    /// Removes the content of the registry. The caller ensures that no VM can ask for the content.
     pub(super) fn remove_registry(&self) -> io::Result<()> {
         if self.list_names()?.iter().any(|name| name == REGISTRY_DOCUMENT) {
             self.registry_document().remove()?;

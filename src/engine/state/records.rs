@@ -142,7 +142,7 @@ pub struct DiskRecord<C = DiskCid> {
     pub unknown_keys: Map<String, Value>,
 }
 
-/// The VM to which a disk was attached when `attach-disk` replaced the disk, if any.
+/// The VM to which a disk was attached when `attach-disk` or `update_disk` replaced the disk, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct VmAtReplacement(#[serde(with = "cid_or_empty")] pub Option<VmCid>);

@@ -57,7 +57,7 @@ impl<'s> SuspectGroup<'s> {
         describe_in_iaas(&description, first.cpi.as_deref())
     }
 
-    /// Returns the time of the last of several calls, or else the request id and the time of the only one.
+    /// Returns the time of the last of several calls. For a single call, returns its request id and its time.
     pub fn last_request(&self) -> String {
         match self.0.as_slice() {
             [_, .., last] => format!("the last {}", last.called_at),

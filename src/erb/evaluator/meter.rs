@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 /// [`RenderError::Limit`](crate::RenderError::Limit).
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The work: expressions evaluated, elements visited, and bytes read or written, 16 of which are one
-    /// step.
+    /// The work: expressions evaluated, elements visited, and bytes read or written. 16 bytes are one step.
     pub steps: u64,
     /// The bytes of all values at one time.
     pub memory: u64,

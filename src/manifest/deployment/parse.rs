@@ -59,7 +59,7 @@ impl Deployment {
         problems.into_result(Some(az))
     }
 
-    /// Parses only `cloud_provider`, which is all that `delete-env` needs.
+    /// Parses only `cloud_provider`, for commands that do not deploy.
     pub fn parse_cloud_provider(manifest: &Node, redactor: &Redactor) -> Result<CloudProvider> {
         let mut problems = Problems::default();
         let root = Field::root(manifest);
@@ -100,7 +100,7 @@ fn explain_missing_section(document: &Node, error: Error) -> Error {
 }
 
 /// Reads the sections in the order of their dependencies: the zone first, because it selects the CPI whose
-/// cloud properties apply. Problems of all sections are collected.
+/// cloud properties apply. Collects the problems of all sections.
 fn read(mut sections: Sections<'_>, redactor: &Redactor, problems: &mut Problems) -> Option<Deployment> {
     let group_field = find_instance_group(&sections.root, problems);
     let az = group_field.as_ref().and_then(|field| az::read(&sections, field, problems));

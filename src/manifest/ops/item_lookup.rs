@@ -104,8 +104,8 @@ impl ItemLookup {
         }
     }
 
-    /// Reports that the item at this address is new, and that the items after it have moved. The address of
-    /// the list in it is the one before the insertion.
+    /// Reports that the item at this address is new, and that the items after it have moved. `item_address`
+    /// contains the address that the list had before the insertion.
     pub(super) fn note_insertion(&mut self, item_address: ItemAddress, items: &[Node]) {
         let Some(mut list) = self.lists.remove(&item_address.list) else { return };
         let index = item_address.index;

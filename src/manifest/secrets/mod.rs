@@ -2,18 +2,18 @@
 //! such as environment variables, downloads and prompts, are added where they are read: by
 //! [`Secret::new`](base::secret::Secret::new) or [`Redactor::add`].
 //!
-//! Always secret are:
+//! These values are always secret:
 //! - values under keys and of variables that are named like secrets ([`NameClass`]), except paths of keys,
 //!   public keys and certificates;
 //! - private keys, and values of variables of the type `password`;
 //! - the password of URLs, alone and with the user, those of the mbus included; and a user without password;
 //! - values that the operator declares secret (`--redact`), and all that programs print (`--vars-exec`).
 //!
-//! Never secret, unless declared so, is a text that is public: the name of the environment, or of a CPI,
-//! release, stemcell, job, network, availability zone, or of a type or extension of VMs or disks, or a key of
-//! the manifest that is a word. Messages contain these texts: redacting them would make messages unreadable,
-//! and the places that were redacted would give the text away. If a value that should always be secret is
-//! public, a warning says so.
+//! A public text is never secret, unless the operator declares it secret: the name of the environment, or of
+//! a CPI, release, stemcell, job, network, availability zone, or of a type or extension of VMs or disks, or a
+//! key of the manifest that is a word. Messages contain these texts: redacting them would make messages
+//! unreadable, and the places that were redacted would give the text away. If a value that should always be
+//! secret is public, a warning says so.
 //!
 //! Every other text of a variable, a vars store or a CPI's properties is secret, unless it
 //! - has fewer than [`MIN_SECRET_CHARS`] characters, and stands in the manifest under a key that is not

@@ -78,13 +78,14 @@ impl MissingVariables {
         self.variables.keys().map(String::as_str)
     }
 
-    /// Returns the variables to which the operator can give a value, so that the others get theirs: without
-    /// those that are generated from them, and without unknown CAs.
+    /// Returns the variables to which the operator can give a value. Leaves out variables that are generated
+    /// from them, and unknown CAs.
     pub(super) fn names_to_give(&self) -> impl Iterator<Item = &str> {
         self.causes().filter(|(_, entry)| !entry.is_unknown_ca).map(|(name, _)| name)
     }
 
-    /// Returns the missing variables without those that have no value because of another one.
+    /// Returns the missing variables that are causes: without those that lack a value only because another
+    /// variable lacks its value.
     fn causes(&self) -> impl Iterator<Item = (&str, &MissingVariable)> {
         let dependent_names: BTreeSet<&str> =
             self.variables.values().filter_map(|entry| entry.needed_by.as_deref()).collect();
@@ -92,8 +93,8 @@ impl MissingVariables {
         all.filter(move |(name, _)| !dependent_names.contains(name))
     }
 
-    /// Returns one error with everything missing, or `None` if nothing is. Without `reports_variables`, only
-    /// missing parts count.
+    /// Returns one error that lists the missing variables and parts, or `None` if nothing is missing. Without
+    /// `reports_variables`, lists only the parts.
     ///
     /// `similar_variable` returns the variable to suggest for a name.
     pub fn error<'a>(
@@ -103,7 +104,8 @@ impl MissingVariables {
     ) -> Option<Error> {
         let mut problems: Vec<MissingProblem> = Vec::new();
         if reports_variables {
-            // A declared variable has no value if another one that it needs has none: only that one is named.
+            // A declared variable has no value if a variable that it needs has none. The error names only the
+            // needed variable.
             problems.extend(self.causes().map(|(name, entry)| {
                 let hint = similar_variable(name)
                     .map(|suggestion| format!("; {}", did_you_mean_question(suggestion)));

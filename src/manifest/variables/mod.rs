@@ -1,6 +1,6 @@
 //! Variables: the values behind `((name))` in a manifest.
 //!
-//! [`syntax`] finds references in text. [`Sources`] holds values from the command line, files and the
+//! [`syntax`] finds references in text. [`GivenValues`] holds values from the command line, files and the
 //! environment, and [`Definitions`] is the manifest's `variables:` block. [`Resolver`] combines them with the
 //! vars store: it looks up names, generates missing values and replaces references in a tree. It collects
 //! what is missing, so that one error reports everything.

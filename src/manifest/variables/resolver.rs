@@ -26,7 +26,7 @@ const NODE_BYTES: usize = 16;
 /// The value of a variable. Cheap to clone.
 #[derive(Clone)]
 pub enum ResolvedValue<'a> {
-    /// A value of the sources.
+    /// A given value.
     Given(&'a Node),
     /// A value of the vars store.
     Stored(Rc<Node>),
@@ -43,13 +43,14 @@ impl Deref for ResolvedValue<'_> {
     }
 }
 
-/// Resolves references from the sources, then the vars store, then by generating a value.
+/// Resolves references from the given values, then the vars store, then by generating a value.
 pub struct Resolver<'a> {
     sources: &'a Sources,
     definitions: &'a Definitions,
     store: Option<&'a mut VarsStore>,
     keys: KeyPool,
     now: OffsetDateTime,
+    /// The values that were resolved, by the name of the variable. `None` for variables without a value.
     cache: HashMap<String, Option<ResolvedValue<'a>>, RandomState>,
     /// The declared variables that are being generated, outermost first, to find cycles.
     generating_names: Vec<String>,
@@ -437,7 +438,8 @@ impl<'a> Resolver<'a> {
         self.used_names.contains(name)
     }
 
-    /// Returns the error for everything missing. Without `reports_variables`, only missing parts count.
+    /// Returns the error that lists the missing variables, and the missing parts of other variables. Without
+    /// `reports_variables`, lists only the parts.
     pub fn missing_error(&self, reports_variables: bool) -> Option<Error> {
         self.missing_variables.error(reports_variables, |name| self.similar_variable(name))
     }
@@ -447,7 +449,7 @@ impl<'a> Resolver<'a> {
         VariableOrigin::of(name, self.sources, self.store.as_deref(), self.definitions)
     }
 
-    /// Adds to an error about the value of a variable the file that has it, and how to correct it.
+    /// Adds to an error about a variable's value: the file that has the value, and how to correct it.
     fn with_origin(&self, name: &str, error: Error) -> Error {
         match self.origin(name) {
             Some(origin) => origin.explain(error),
@@ -460,7 +462,7 @@ impl<'a> Resolver<'a> {
         std::mem::take(&mut self.replaced_references)
     }
 
-    /// Returns the variable that the name of a missing one may stand for.
+    /// Returns the variable that was probably meant by the name of a missing variable.
     pub fn similar_variable(&self, name: &str) -> Option<&str> {
         let variable_names = self
             .sources

@@ -8,7 +8,7 @@ use super::{Error, Position};
 pub(crate) use key::Key;
 pub use text::Text;
 
-/// A value with its position. Two nodes with equal values are equal, whatever their positions.
+/// A value with its position. Two nodes with equal values are equal, even at different positions.
 #[derive(Debug, Clone)]
 pub struct Node {
     /// The value.

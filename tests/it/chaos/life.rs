@@ -72,7 +72,7 @@ impl DeletePermission {
     }
 }
 
-/// The permissions of one run, and the disturbances of the suite.
+/// One command of a life: what it may delete, and how the suite disturbs it.
 pub(super) struct Attempt {
     pub command: OperatorCommand,
     /// The things that the run may delete.

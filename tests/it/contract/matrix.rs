@@ -26,7 +26,7 @@ const CPIS: [InfoAnswer; 8] = [
 /// `api_version` in `stemcell.MF`.
 const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 
-/// The table's entry for one combination, with requests up to a version.
+/// A combination of a CPI, a stemcell and an option, and what the contract expects of it.
 #[derive(Debug)]
 struct Expected {
     cpi: InfoAnswer,
@@ -77,7 +77,7 @@ fn every_cpi_works_with_every_stemcell() {
     eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
 }
 
-/// An agent that does not know these messages.
+/// An agent that does not know the messages that add and remove persistent disks.
 struct OldAgent(Arc<Mutex<Vec<Exchange>>>);
 
 impl Listener for OldAgent {

@@ -80,8 +80,8 @@ fn ignored_signals() -> Vec<i32> {
     signals.filter(|signal| !signal_hook::consts::FORBIDDEN.contains(signal)).collect()
 }
 
-/// A thread that runs a test. [`watch`] enters it into [`WATCHED`], [`remind`] reports slow ones, and
-/// [`WATCH`] removes it when the thread ends.
+/// A thread that runs a test, as an entry of [`WATCHED_THREADS`]. The entry exists until the thread ends, and
+/// [`remind`] reports slow tests.
 struct WatchedThread {
     name: String,
     start: Instant,
@@ -91,7 +91,7 @@ struct WatchedThread {
 
 static WATCHED: Mutex<BTreeMap<u64, WatchedThread>> = Mutex::new(BTreeMap::new());
 
-/// The number of this thread in [`WATCHED`]. Its entry is removed with the thread.
+/// The number of this thread in [`WATCHED_THREADS`]. Its entry is removed with the thread.
 struct Watch(u64);
 
 impl Watch {

@@ -56,8 +56,9 @@ struct SupervisorState {
 }
 
 impl Supervisor {
-    /// Loads the state of an earlier agent process and starts the supervisor's thread. Unless it `resumes`,
-    /// no process is started before [`Supervisor::start`].
+    /// Loads the state of an earlier agent process and starts the supervisor's thread. If `resumes` is true,
+    /// the supervisor starts the processes that the earlier one supervised. Otherwise it starts none before
+    /// [`Supervisor::start`].
     pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),

@@ -67,7 +67,8 @@ pub(super) trait Wake {
     fn waker(&self) -> Box<dyn Fn() + Send>;
 }
 
-/// For a start program: the supervisor does not wait for its end, and finds the process at its next check.
+/// The supervisor of a start program, which need not be woken: it does not wait for the end of the program,
+/// and finds the process at its next check.
 struct NoWake;
 
 impl Wake for NoWake {

@@ -260,6 +260,7 @@ enum ReapResult {
     NoneYet,
     NoneLeft,
 }
+    /// No child exists.
 
 /// Reaps one child that has ended, if any.
 fn reap() -> io::Result<ReapResult> {

@@ -1,13 +1,13 @@
 //! `monopile userland-exec`: runs a program in a userland, in two stages.
 //!
-//! 1. The first one enters new namespaces, starts the second one as their first process, and waits for it.
-//!    It ends with the exit status of the program, or with 128 and the number of the signal that ended it.
-//!    If it is killed, the kernel kills everything in the namespaces.
-//! 2. The second one builds the tree, starts the program, reaps orphans, and ends with the program.
+//! 1. The first stage enters new namespaces, starts the second stage as their first process, and waits for
+//!    its end. It ends with the exit status of the program, or with 128 and the number of the signal that
+//!    ended the program. If the first stage is killed, the kernel kills everything in the namespaces.
+//! 2. The second stage builds the tree, starts the program, reaps orphans, and ends with the program.
 //!
 //! The program has a user namespace of its own, in which it is no root. So it can neither mount nor create
-//! devices, and set-uid bits have no effect on it. A packaging script can have further ids there. It may
-//! give files to them and become them, and keeps no other privilege of that namespace.
+//! devices, and set-uid bits have no effect on it. A packaging script can have further ids there. It may give
+//! files to these ids and become these users. It keeps no other privilege of that namespace.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -124,8 +124,8 @@ fn start(
                 .map_err(|error| io::Error::other(format!("writing '{path}' failed: {error}")))
         })
     };
-    // Counts only processes of the program's user namespace. The kernel does not apply it to root of this
-    // machine, whose processes `limit_processes` counts.
+    // This limit counts only processes of the program's user namespace. The kernel does not apply it to root
+    // of this machine; there, `limit_processes` counts the processes.
     let hard_limit = rustix::process::getrlimit(Resource::Nproc).maximum;
     let maximum = Some(hard_limit.unwrap_or(MAX_PROCESSES).min(MAX_PROCESSES));
     let limit = Rlimit { current: maximum, maximum };
@@ -137,8 +137,8 @@ fn start(
     })
 }
 
-/// Returns the map of ids for the program (user_namespaces(7)): `id` becomes that of its user, and the range
-/// fills the places around it.
+/// Returns the map of ids for the program (user_namespaces(7)): its user has `id` outside, and the ids of the
+/// range are the other ids inside.
 fn id_map(id: u32, range: Option<IdRange>) -> String {
     let user_line = format!("{USER_ID} {id} 1\n");
     let Some(IdRange { start, count }) = range else { return user_line };

@@ -48,7 +48,7 @@ pub(crate) struct Layout {
     pub(super) directory: PathBuf,
     /// Files and directories of this machine, parents before what is below them.
     pub(super) mounts: Vec<MountPoint>,
-    /// The ids of programs besides that of their user.
+    /// Further ids that programs can have, beside the id of their user.
     pub(super) further_ids: Option<IdRanges>,
 }
 

@@ -54,12 +54,14 @@ pub struct Userland {
     pub(crate) files: Vec<PathBuf>,
     /// True if packaging scripts have the network of this machine.
     pub(crate) compiles_with_network: bool,
-    /// The ids of packaging scripts besides that of their user, or the reasons why they have none.
+    /// Further ids that packaging scripts can have, beside the id of their user, or the reasons why they have
+    /// none.
     pub(crate) subordinate_ids: std::result::Result<SubordinateIds, String>,
 }
 
 impl Userland {
-    /// Returns a text that determines, with the source of a package, what is compiled.
+    /// Returns a text that identifies the environment of a compilation: together with the source of a
+    /// package, it determines the compiled package.
     pub(crate) fn compile_key(&self) -> String {
         let network = if self.compiles_with_network { " with network" } else { "" };
         format!("{}{network}", self.content.digest)

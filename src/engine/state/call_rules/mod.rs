@@ -144,8 +144,8 @@ pub(crate) fn concluding_steps(
     }
 }
 
-/// Returns true if a run must write the state before it reads it, so that the earlier holder of its lock can
-/// no longer write. Needed if the process of that holder may still live.
+/// Returns true if a run must write the state before it reads it, so that the earlier holder of the lock can
+/// no longer write. This is needed if the process of the earlier holder may still live.
 pub(crate) fn must_fence(was_taken_over: bool) -> bool {
     was_taken_over
 }

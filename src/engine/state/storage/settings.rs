@@ -37,7 +37,7 @@ pub struct BucketSettings {
     /// The path of this program, which is also the keeper; `None` to run without a keeper.
     pub(super) executable: Option<PathBuf>,
     pub(super) lease_duration: Duration,
-    /// Fails if a signal ends the run. Not sent to the keeper, which ignores signals.
+    /// Fails if a signal ends the run. The keeper does not get this check, because it ignores signals.
     #[serde(skip, default = "never_interrupted")]
     interrupt_check: InterruptCheck,
 }

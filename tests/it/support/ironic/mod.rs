@@ -318,7 +318,7 @@ impl Ironic {
         }
     }
 
-    /// Runs a statement in Ironic's database and returns the first column of the first row. Used for data
+    /// Runs a statement in Ironic's database and returns the first column of the first row. Tests use it for data
     /// that the API hides, and for stale locks.
     pub(crate) fn run_sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\

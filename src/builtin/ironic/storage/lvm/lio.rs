@@ -177,7 +177,7 @@ impl Lio {
         }))
     }
 
-    /// Returns true if the target is exactly as [`Lio::export`] configures it. It then grants no access to
+    /// Returns true if the target is exactly as [`LioTargets::export`] configures it. It then grants no access to
     /// other initiators.
     fn is_complete(
         &self,
