@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use manifest::variables::{Definitions, Resolver, Sources, syntax};
+use manifest::variables::{Definitions, Resolver, GivenValues, syntax};
 use manifest::vars_store::GeneratorSpec;
 
 fuzz_target!(|input: (&str, &str)| {
@@ -16,16 +16,16 @@ fuzz_target!(|input: (&str, &str)| {
     }
     let Ok(mut root) = yaml::load(manifest, Path::new("manifest.yml")) else { return };
     let Ok(variables) = yaml::load(variables, Path::new("vars.yml")) else { return };
-    let mut sources = Sources::default();
+    let mut given_values = GivenValues::default();
     for (name, value) in variables.as_map().into_iter().flat_map(|map| map.iter()) {
-        let _ = name.as_str().map(|name| sources.set(name, value.clone()));
+        let _ = name.as_str().map(|name| given_values.set(name, value.clone()));
     }
     let Ok(definitions) = Definitions::of(&root) else { return };
     for definition in definitions.iter() {
         let _ =
             GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref());
     }
-    let mut resolver = Resolver::new(&sources, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
+    let mut resolver = Resolver::new(&given_values, &definitions, None, time::OffsetDateTime::UNIX_EPOCH);
     if resolver.remove_satisfied_definitions(&mut root).and_then(|()| resolver.interpolate(&mut root)).is_ok()
     {
         let _ = resolver.missing_error(true);

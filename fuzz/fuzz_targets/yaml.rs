@@ -15,7 +15,7 @@ fuzz_target!(|text: &str| {
         return;
     }
     match yaml::load(&yaml_text, source) {
-        Ok(reloaded) => assert_eq!(yaml::emit(&reloaded), yaml_text),
+        Ok(reloaded_tree) => assert_eq!(yaml::emit(&reloaded_tree), yaml_text),
         Err(error) => panic!("{error:?}\n{yaml_text}"),
     }
 });

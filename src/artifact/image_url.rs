@@ -13,7 +13,7 @@ use base::{Error, Result};
 /// The scheme, with its separator.
 const SCHEME: &str = "oci://";
 /// The part of the URLs of indexes and manifests after the name of the image.
-const DOCUMENTS: &str = "manifests";
+const MANIFESTS_PATH: &str = "manifests";
 /// The tag of an address without tag and digest.
 const DEFAULT_TAG: &str = "latest";
 /// The maximum length of a tag.
@@ -134,13 +134,13 @@ impl ImageUrl {
     pub(super) fn first_document_url(&self) -> HttpUrl {
         match (&self.digest, &self.tag) {
             (Some(digest), _) => self.document_url(digest),
-            (None, tag) => self.url(DOCUMENTS, tag.as_deref().unwrap_or(DEFAULT_TAG)),
+            (None, tag) => self.url(MANIFESTS_PATH, tag.as_deref().unwrap_or(DEFAULT_TAG)),
         }
     }
 
     /// Returns the URL of an index or a manifest of the image.
     pub(super) fn document_url(&self, digest: &Digest) -> HttpUrl {
-        self.url(DOCUMENTS, &reference(digest))
+        self.url(MANIFESTS_PATH, &reference(digest))
     }
 
     pub(super) fn layer_url(&self, digest: &Digest) -> HttpUrl {
@@ -149,7 +149,7 @@ impl ImageUrl {
 
     /// Returns true for a URL of an index or a manifest of the image.
     pub(super) fn is_document_url(&self, url: &HttpUrl) -> bool {
-        url.with_credentials().starts_with(self.url(DOCUMENTS, "").with_credentials())
+        url.with_credentials().starts_with(self.url(MANIFESTS_PATH, "").with_credentials())
     }
 
     fn url(&self, kind: &str, reference: &str) -> HttpUrl {

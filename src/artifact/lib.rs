@@ -106,6 +106,6 @@ pub(crate) mod testing {
 
     /// Returns a stage whose events are discarded.
     pub(crate) fn stage() -> Stage {
-        Reporter::new(Arc::new(Silent)).stage("testing")
+        Reporter::new(Arc::new(Silent)).begin_stage("testing")
     }
 }

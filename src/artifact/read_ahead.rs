@@ -18,12 +18,14 @@ pub(super) const MIN_THREAD_BYTES: u64 = 1 << 20;
 
 /// A reader whose input is read ahead and hashed on a thread of its own.
 pub(super) struct ReadAhead<'scope, R> {
-    full_receiver: Receiver<io::Result<Vec<u8>>>,
-    empty_sender: Sender<Vec<u8>>,
+    full_chunk_receiver: Receiver<io::Result<Vec<u8>>>,
+    /// Returns chunks to the thread, which fills them again.
+    empty_chunk_sender: Sender<Vec<u8>>,
+    /// The chunk that is being consumed.
     chunk: Vec<u8>,
+    /// The number of bytes of `chunk` that were consumed.
     position: usize,
     thread: ScopedJoinHandle<'scope, (R, Hasher)>,
-    /// The number of bytes of `chunk` that were consumed.
 }
 
 impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
@@ -33,19 +35,19 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
         mut input: R,
         mut hasher: Hasher,
     ) -> io::Result<Self> {
-        let (full_sender, full_receiver) = sync_channel(MAX_WAITING_CHUNKS);
-        let (empty_sender, empty_receiver) = channel();
+        let (full_chunk_sender, full_chunk_receiver) = sync_channel(MAX_WAITING_CHUNKS);
+        let (empty_chunk_sender, empty_chunk_receiver) = channel();
         let thread = Builder::new().spawn_scoped(scope, move || {
-            read_chunks(&mut input, &mut hasher, &full_sender, &empty_receiver);
+            read_chunks(&mut input, &mut hasher, &full_chunk_sender, &empty_chunk_receiver);
             (input, hasher)
         })?;
-        Ok(ReadAhead { full_receiver, empty_sender, chunk: Vec::new(), position: 0, thread })
+        Ok(ReadAhead { full_chunk_receiver, empty_chunk_sender, chunk: Vec::new(), position: 0, thread })
     }
 
     /// Stops the thread and returns the input and the hasher. Both are at the same position, at or after the
     /// last byte consumed.
     pub(super) fn stop(self) -> (R, Hasher) {
-        drop(self.full_receiver);
+        drop(self.full_chunk_receiver);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
@@ -54,22 +56,22 @@ impl<'scope, R: Read + Send + 'scope> ReadAhead<'scope, R> {
 fn read_chunks(
     input: &mut impl Read,
     hasher: &mut Hasher,
-    full_sender: &SyncSender<io::Result<Vec<u8>>>,
-    empty_receiver: &Receiver<Vec<u8>>,
+    full_chunk_sender: &SyncSender<io::Result<Vec<u8>>>,
+    empty_chunk_receiver: &Receiver<Vec<u8>>,
 ) {
     loop {
-        let mut chunk = empty_receiver.try_recv().unwrap_or_default();
+        let mut chunk = empty_chunk_receiver.try_recv().unwrap_or_default();
         chunk.resize(CHUNK_BYTES, 0);
         let send_result = match input.read(&mut chunk) {
             Ok(0) => return,
             Ok(count) => {
                 chunk.truncate(count);
                 hasher.update(&chunk);
-                full_sender.send(Ok(chunk))
+                full_chunk_sender.send(Ok(chunk))
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => {
-                let _ = full_sender.send(Err(error));
+                let _ = full_chunk_sender.send(Err(error));
                 return;
             }
         };
@@ -84,10 +86,10 @@ impl<R> BufRead for ReadAhead<'_, R> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.position == self.chunk.len() {
             // At the end of the input the thread drops its sender.
-            let next_chunk = self.full_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
+            let next_chunk = self.full_chunk_receiver.recv().unwrap_or_else(|_| Ok(Vec::new()))?;
             self.position = 0;
             // The thread may have ended, and then the chunk is not needed.
-            let _ = self.empty_sender.send(std::mem::replace(&mut self.chunk, next_chunk));
+            let _ = self.empty_chunk_sender.send(std::mem::replace(&mut self.chunk, next_chunk));
         }
         Ok(self.chunk.get(self.position..).unwrap_or_default())
     }
@@ -123,34 +125,34 @@ pub(super) fn copy(
         return copy_on_this_thread(data, file, hasher);
     }
     scope(|scope| {
-        let (full_sender, full_receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
-        let (empty_sender, empty_receiver) = channel();
+        let (full_chunk_sender, full_chunk_receiver) = sync_channel::<Vec<u8>>(MAX_WAITING_CHUNKS);
+        let (empty_chunk_sender, empty_chunk_receiver) = channel();
         let write = move || -> io::Result<Option<Hasher>> {
             let (mut file, mut hasher) = (file, hasher);
-            for chunk in full_receiver {
+            for chunk in full_chunk_receiver {
                 if let Some(hasher) = &mut hasher {
                     hasher.update(&chunk);
                 }
                 file.write_all(&chunk)?;
-                let _ = empty_sender.send(chunk);
+                let _ = empty_chunk_sender.send(chunk);
             }
             Ok(hasher)
         };
         let writer = Builder::new().spawn_scoped(scope, write).map_err(CopyError::Write)?;
         let read_result = loop {
-            let mut chunk = empty_receiver.try_recv().unwrap_or_default();
+            let mut chunk = empty_chunk_receiver.try_recv().unwrap_or_default();
             chunk.resize(CHUNK_BYTES, 0);
             match fill(data, &mut chunk) {
                 Ok(0) => break Ok(()),
                 Ok(count) => chunk.truncate(count),
                 Err(error) => break Err(error),
             }
-            if full_sender.send(chunk).is_err() {
+            if full_chunk_sender.send(chunk).is_err() {
                 // Writing failed; the error is returned below.
                 break Ok(());
             }
         };
-        drop(full_sender);
+        drop(full_chunk_sender);
         let write_result = writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         read_result.map_err(CopyError::Read)?;
         write_result.map_err(CopyError::Write)

@@ -61,7 +61,7 @@ pub fn repack_stemcell(
             .with_hint("name another file for the copy"));
     }
     let directory = work.join("stemcell");
-    let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+    let mut progress = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
     archive::unpack_file(
         &source.path,
         &source_name,
@@ -112,9 +112,10 @@ fn change(
         manifest.insert("stemcell_formats".into(), Value::Sequence(formats));
     }
     if let Some(text) = &changes.cloud_properties {
-        let more: Mapping = documents::decode(text.as_bytes(), "--cloud-properties").map_err(|error| {
-            Error::usage(error.to_string()).with_hint("write a mapping, such as '{key: value}'")
-        })?;
+        let new_properties: Mapping =
+            documents::decode(text.as_bytes(), "--cloud-properties").map_err(|error| {
+                Error::usage(error.to_string()).with_hint("write a mapping, such as '{key: value}'")
+            })?;
         let properties = manifest.entry("cloud_properties".into()).or_insert(Value::Null);
         if properties.is_null() {
             *properties = Value::Mapping(Mapping::new());
@@ -122,7 +123,7 @@ fn change(
         let properties = properties
             .as_mapping_mut()
             .ok_or_else(|| Error::invalid("cloud_properties in stemcell.MF must be a mapping"))?;
-        properties.extend(more);
+        properties.extend(new_properties);
     }
     Ok(manifest)
 }

@@ -21,7 +21,7 @@ const QUOTED_LINES: usize = 5;
 /// The maximum length of a line that an error quotes whole, in bytes.
 const MAX_QUOTED_BYTES: usize = 500;
 /// The texts by which a console shows a problem. The first one that is found names the problem.
-const PROBLEMS: [(&str, ProblemKind); 4] = [
+const PROBLEM_TEXTS: [(&str, ProblemKind); 4] = [
     ("Kernel panic - not syncing", ProblemKind::KernelPanic),
     ("No space left on device", ProblemKind::DiskFull),
     ("No bootable device", ProblemKind::NoBoot),
@@ -54,7 +54,7 @@ impl Console {
                 Err(error) => return Err(error),
             };
             match parts.first() {
-                Some((newer, _)) if is_one_file(newer, &file)? => {}
+                Some((newer, _)) if is_same_open_file(newer, &file)? => {}
                 _ => {
                     let size = file.metadata()?.len();
                     parts.insert(0, (file, size));
@@ -131,8 +131,10 @@ impl ConsoleReader {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
-        let is_new =
-            self.parts.back().map_or(Ok(true), |last| is_one_file(last, &file).map(|is_same| !is_same))?;
+        let is_new = self
+            .parts
+            .back()
+            .map_or(Ok(true), |last| is_same_open_file(last, &file).map(|is_same| !is_same))?;
         if is_new {
             self.parts.push_back(file);
         }
@@ -160,7 +162,7 @@ impl Read for ConsoleReader {
     }
 }
 
-fn is_one_file(one: &File, other: &File) -> io::Result<bool> {
+fn is_same_open_file(one: &File, other: &File) -> io::Result<bool> {
     Ok(is_same_file(&one.metadata()?, &other.metadata()?))
 }
 
@@ -194,7 +196,7 @@ impl LastBoot {
     pub fn read(directory: &Path) -> Option<Self> {
         let (console, problems) =
             match Console::open_files(directory, &[CONSOLE_FILE, PREVIOUS_CONSOLE_FILE]).ok()? {
-                Some(console) => (console, &PROBLEMS[..]),
+                Some(console) => (console, &PROBLEM_TEXTS[..]),
                 // A `local` VM has neither a kernel nor a disk of its own, so that no problem of one applies.
                 None => (Console::open_files(directory, &[AGENT_LOG_FILE]).ok()??, &[][..]),
             };
@@ -300,7 +302,7 @@ mod tests {
     use super::*;
 
     fn describe(text: &str) -> String {
-        LastBoot::parse(text, &PROBLEMS).unwrap().describe("vm-1")
+        LastBoot::parse(text, &PROBLEM_TEXTS).unwrap().describe("vm-1")
     }
 
     #[test]
@@ -341,11 +343,11 @@ mod tests {
             ),
         ] {
             assert_eq!(describe(text), description);
-            let boot = LastBoot::parse(text, &PROBLEMS).unwrap();
+            let boot = LastBoot::parse(text, &PROBLEM_TEXTS).unwrap();
             assert!(boot.problem().unwrap().hint().contains(hint), "{text}");
         }
         assert_eq!(describe("one\n\ntwo"), "the last lines of the console of VM 'vm-1':\n  one\n  two");
-        assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n", &PROBLEMS), None);
+        assert_eq!(LastBoot::parse(" \r\n\x1b[2J\n", &PROBLEM_TEXTS), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::{Error, Result};
 
 /// The first bytes of armored and of binary files.
-const BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
+const FILE_BEGINNINGS: [&[u8]; 2] = [b"-----BEGIN AGE ENCRYPTED FILE-----", b"age-encryption.org/v1\n"];
 
 /// The beginning of a private key.
 const IDENTITY_PREFIX: &str = "AGE-SECRET-KEY-1";
@@ -58,7 +58,7 @@ pub enum StoredForm {
 }
 
 fn is_encrypted(bytes: &[u8]) -> bool {
-    BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
+    FILE_BEGINNINGS.iter().any(|beginning| bytes.starts_with(beginning))
 }
 
 /// A hash of the recipients in the header of an encrypted document, so that a change of the recipients is
@@ -68,7 +68,7 @@ fn is_encrypted(bytes: &[u8]) -> bool {
 /// ignore.
 struct RecipientsMark(String);
 
-const MARK: &str = "monopile-recipients";
+const RECIPIENTS_TAG: &str = "monopile-recipients";
 
 impl RecipientsMark {
     fn of(recipients: &[String]) -> Self {
@@ -85,7 +85,7 @@ impl RecipientsMark {
         ArmoredReader::new(bytes).read_to_end(&mut file).ok()?;
         // The header consists of lines of text. Its last line begins with `---`.
         let mut lines = file.split(|byte| *byte == b'\n').take_while(|line| !line.starts_with(b"---"));
-        let beginning = format!("-> {MARK} ");
+        let beginning = format!("-> {RECIPIENTS_TAG} ");
         lines.find_map(|line| {
             str::from_utf8(line).ok()?.strip_prefix(&beginning).map(|mark| RecipientsMark(mark.to_owned()))
         })
@@ -94,7 +94,7 @@ impl RecipientsMark {
 
 impl Recipient for RecipientsMark {
     fn wrap_file_key(&self, _: &FileKey) -> Result<(Vec<Stanza>, HashSet<String>), EncryptError> {
-        let stanza = Stanza { tag: MARK.to_owned(), args: vec![self.0.clone()], body: Vec::new() };
+        let stanza = Stanza { tag: RECIPIENTS_TAG.to_owned(), args: vec![self.0.clone()], body: Vec::new() };
         Ok((vec![stanza], HashSet::new()))
     }
 }
@@ -276,7 +276,7 @@ mod tests {
         let ((one, first), (two, second), (_, third)) = (pair(), pair(), pair());
         let to_both = Encryption::new(vec![one, two], Vec::new()).unwrap();
         let ciphertext = to_both.encrypt(b"a secret").unwrap();
-        assert!(ciphertext.starts_with(BEGINNINGS[0]) && ciphertext.is_ascii());
+        assert!(ciphertext.starts_with(FILE_BEGINNINGS[0]) && ciphertext.is_ascii());
         assert_ne!(to_both.encrypt(b"a secret").unwrap(), ciphertext);
         for identity in [first, second] {
             let decryption = Encryption::new(Vec::new(), vec![identity]).unwrap();

@@ -17,8 +17,8 @@ pub struct RunSignals {
     count_and_first: Arc<AtomicUsize>,
     /// The names of the calls in flight that change something.
     calls: Arc<Mutex<Vec<String>>>,
-    /// True if the run has begun to change the environment.
-    has_changed: Arc<AtomicBool>,
+    /// True once the run has begun to change the environment.
+    has_begun_change: Arc<AtomicBool>,
     /// True if the command only reads.
     only_reads: bool,
 }
@@ -47,7 +47,7 @@ impl RunSignals {
 
     /// Notes that the run begins to change the environment.
     pub fn begin_change(&self) {
-        self.has_changed.store(true, Ordering::SeqCst);
+        self.has_begun_change.store(true, Ordering::SeqCst);
     }
 
     /// Notes that a call begins. After a signal, the run waits for the end of the call. Messages use the
@@ -60,8 +60,8 @@ impl RunSignals {
     }
 
     /// Returns true if the run has begun to change the environment.
-    pub fn has_changed(&self) -> bool {
-        self.has_changed.load(Ordering::SeqCst)
+    pub fn has_begun_change(&self) -> bool {
+        self.has_begun_change.load(Ordering::SeqCst)
     }
 
     /// Returns the names of the calls that change something and for which the run waits.
@@ -78,8 +78,8 @@ impl RunSignals {
         count
     }
 
-    /// Forgets earlier signals, and counts this one as the first.
-    pub fn reset_count(&self, signal: u8) {
+    /// Forgets earlier signals, and records this signal as the only one.
+    pub fn set_signal(&self, signal: u8) {
         self.count_and_first.store((usize::from(signal) << 8) | 1, Ordering::SeqCst);
     }
 
@@ -113,7 +113,7 @@ mod tests {
             signals.count(15);
         }
         assert_eq!((signals.first(), signals.count(15)), (Some(2), 255));
-        signals.reset_count(13);
+        signals.set_signal(13);
         assert_eq!((signals.first(), signals.signal_that_ends_calls()), (Some(13), None));
 
         let reader = RunSignals::for_reader();
@@ -125,13 +125,13 @@ mod tests {
     #[test]
     fn call_is_in_flight_until_it_is_dropped() {
         let signals = RunSignals::default();
-        assert!(!signals.has_changed() && signals.calls_in_flight().is_empty());
+        assert!(!signals.has_begun_change() && signals.calls_in_flight().is_empty());
         let [first, second] = [signals.begin_call("a"), signals.clone().begin_call("b")];
-        assert!(signals.has_changed());
+        assert!(signals.has_begun_change());
         assert_eq!(signals.calls_in_flight(), ["a", "b"]);
         drop(first);
         assert_eq!(signals.calls_in_flight(), ["b"]);
         drop(second);
-        assert!(signals.has_changed() && signals.calls_in_flight().is_empty());
+        assert!(signals.has_begun_change() && signals.calls_in_flight().is_empty());
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::error::Category;
 
 /// Formats a duration: `0.3 s`, `42 s`, `3 min 05 s`, `1 h 02 min`.
-pub fn duration(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..10 => format!("{:.1} s", duration.as_secs_f64()),
@@ -24,7 +24,7 @@ pub fn comma_list<S: AsRef<str>>(names: &[S]) -> String {
     let text = first_names.join(", ");
     match names.len().saturating_sub(MAX_SHOWN_ITEMS) {
         0 => text,
-        more => format!("{text} and {more} more"),
+        hidden_count => format!("{text} and {hidden_count} more"),
     }
 }
 
@@ -120,7 +120,7 @@ pub fn capitalized(text: &str) -> String {
 }
 
 /// Formats a size: `512 B`, `3.4 MiB`.
-pub fn bytes(bytes: u64) -> String {
+pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -283,14 +283,15 @@ mod tests {
     fn durations_are_formatted() {
         let texts: Vec<String> = [0.04, 9.96, 10.0, 59.9, 60.0, 3725.0]
             .iter()
-            .map(|seconds| duration(Duration::from_secs_f64(*seconds)))
+            .map(|seconds| format_duration(Duration::from_secs_f64(*seconds)))
             .collect();
         assert_eq!(texts, ["0.0 s", "10.0 s", "10 s", "59 s", "1 min 00 s", "1 h 02 min"]);
     }
 
     #[test]
     fn sizes_are_formatted() {
-        let texts: Vec<String> = [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 40].map(bytes).into();
+        let texts: Vec<String> =
+            [0, 1023, 1024, 1536, 1 << 20, (1 << 20) - 1, 5 << 40].map(format_bytes).into();
         assert_eq!(texts, ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "1.0 MiB", "1.0 MiB", "5.0 TiB"]);
     }
 

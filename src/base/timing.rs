@@ -23,9 +23,9 @@ pub enum Activity {
 }
 
 /// The number of activities.
-const ACTIVITIES: usize = 4;
+const ACTIVITY_COUNT: usize = 4;
 /// The index of the run's own work, after those of the activities.
-const OWN_WORK: usize = ACTIVITIES;
+const OWN_WORK: usize = ACTIVITY_COUNT;
 
 /// The stopwatch of one run. Cheap to clone; clones share it.
 #[derive(Debug, Clone)]
@@ -39,8 +39,8 @@ struct ActivityTotals {
     /// The time up to which `durations` is complete.
     added_until: Instant,
     /// Number of threads in each activity.
-    active: [u32; ACTIVITIES],
-    durations: [Duration; ACTIVITIES + 1],
+    active: [u32; ACTIVITY_COUNT],
+    durations: [Duration; ACTIVITY_COUNT + 1],
     counts: Counts,
 }
 
@@ -101,8 +101,8 @@ impl Clock {
     pub fn start() -> Self {
         let totals = ActivityTotals {
             added_until: Instant::now(),
-            active: [0; ACTIVITIES],
-            durations: [Duration::ZERO; ACTIVITIES + 1],
+            active: [0; ACTIVITY_COUNT],
+            durations: [Duration::ZERO; ACTIVITY_COUNT + 1],
             counts: Counts::default(),
         };
         Clock { totals: Arc::new(Mutex::new(totals)) }

@@ -201,7 +201,7 @@ impl ExportArgs {
     fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
-        inputs.discards_generated = true;
+        inputs.discards_generated_values = true;
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.userland.apply(&mut prepared_run.run)?;
         let bundle_path = paths::expand(&self.bundle, paths::home().as_deref());
@@ -274,19 +274,19 @@ fn text_output(text: String) -> CommandResult {
 fn entries_table(entries: &[CacheEntry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Used", "From"]);
     for entry in entries {
-        let (size, url) = (base::text::bytes(entry.size), entry.url.clone().unwrap_or_default());
-        table.row([entry.kind.clone(), entry.name.clone(), size, entry.last_use.clone(), url]);
+        let (size, url) = (base::text::format_bytes(entry.size), entry.url.clone().unwrap_or_default());
+        table.add_row([entry.kind.clone(), entry.name.clone(), size, entry.last_use.clone(), url]);
     }
-    with_total(table.print(layout), entries.iter().map(|entry| entry.size), layout)
+    with_total(table.format(layout), entries.iter().map(|entry| entry.size), layout)
 }
 
 fn shared_entries_table(entries: &[SharedEntry], layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Size", "Uploaded"]);
     for entry in entries {
-        let size = base::text::bytes(entry.size);
-        table.row([entry.kind.clone(), entry.name.clone(), size, entry.upload_time.clone()]);
+        let size = base::text::format_bytes(entry.size);
+        table.add_row([entry.kind.clone(), entry.name.clone(), size, entry.upload_time.clone()]);
     }
-    with_total(table.print(layout), entries.iter().map(|entry| entry.size), layout)
+    with_total(table.format(layout), entries.iter().map(|entry| entry.size), layout)
 }
 
 /// Adds the number of entries and their size to a table for people.
@@ -295,7 +295,7 @@ fn with_total(table: String, sizes: impl ExactSizeIterator<Item = u64>, layout: 
         return table;
     }
     let count = sizes.len();
-    format!("{table}\n{}, {}\n", entries_text(count), base::text::bytes(sizes.sum()))
+    format!("{table}\n{}, {}\n", entries_text(count), base::text::format_bytes(sizes.sum()))
 }
 
 fn entries_text(count: usize) -> String {
@@ -311,7 +311,7 @@ fn removal_text(removal: PruneReport) -> String {
     format!(
         "{} removed, {} freed; {} kept\n",
         removal.removed_count,
-        base::text::bytes(removal.bytes),
+        base::text::format_bytes(removal.bytes),
         removal.kept_count
     )
 }
@@ -320,16 +320,16 @@ fn content_text(content: BundleContent) -> String {
     let BundleContent { downloads, packages, bytes } = content;
     let downloads = count_text(downloads, "download", "downloads");
     let packages = count_text(packages, "compiled package", "compiled packages");
-    format!("{downloads} and {packages} exported, {}\n", base::text::bytes(bytes))
+    format!("{downloads} and {packages} exported, {}\n", base::text::format_bytes(bytes))
 }
 
 fn verification_text(verification: &VerifyReport, layout: &Layout) -> String {
     let mut table = Table::new(["Kind", "Name", "Problem"]);
     for entry in &verification.damaged_entries {
-        table.row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);
+        table.add_row([entry.kind.clone(), entry.name.clone(), entry.problem.clone()]);
     }
     match verification.damaged_entries.is_empty() {
         true => format!("{} verified\n", entries_text(verification.entries)),
-        false => table.print(layout),
+        false => table.format(layout),
     }
 }

@@ -162,7 +162,7 @@ fn findings_table(report: &CloudReport, session: &Session) -> String {
         let detail = Some(finding.detail.clone()).filter(|text| !text.is_empty());
         let details: Vec<String> = requests.into_iter().chain(cpi).chain(detail).collect();
         let repairs = names(&finding.repairs);
-        table.row([finding.kind.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
+        table.add_row([finding.kind.to_owned(), cid, status.to_owned(), details.join(", "), repairs]);
     }
     // The CPI API cannot check these.
     let is_unchecked = |finding: &Finding| ["stemcell", "snapshot"].contains(&finding.kind);
@@ -180,7 +180,7 @@ fn findings_table(report: &CloudReport, session: &Session) -> String {
         true => session.complete_commands("\nTo list the failed calls: `monopile state show MANIFEST`\n"),
         false => String::new(),
     };
-    table.print(layout) + verdict + &list_command
+    table.format(layout) + verdict + &list_command
 }
 
 fn problems_table(check_result: &CloudCheckResult, session: &Session) -> String {
@@ -190,9 +190,9 @@ fn problems_table(check_result: &CloudCheckResult, session: &Session) -> String 
     let mut table = Table::new(["Problem", "Possible repairs", "Result"]);
     for treated_problem in &check_result.problems {
         let (problem, repairs) = (&treated_problem.problem, names(&treated_problem.problem.repairs));
-        table.row([problem.description.clone(), repairs, result(treated_problem)]);
+        table.add_row([problem.description.clone(), repairs, result(treated_problem)]);
     }
-    table.print(&session.layout())
+    table.format(&session.layout())
 }
 
 fn names(repairs: &[Repair]) -> String {

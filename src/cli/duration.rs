@@ -62,24 +62,24 @@ fn parse_sum(text: &str) -> Option<Duration> {
     let mut rest = text;
     loop {
         let digit_count = rest.find(|character: char| !character.is_ascii_digit()).unwrap_or(rest.len());
-        let (number, after) = rest.split_at(digit_count);
-        let unit_length = after.find(|character: char| character.is_ascii_digit());
-        let (unit, after) = after.split_at(unit_length.unwrap_or(after.len()));
+        let (number, text_after) = rest.split_at(digit_count);
+        let unit_length = text_after.find(|character: char| character.is_ascii_digit());
+        let (unit, text_after) = text_after.split_at(unit_length.unwrap_or(text_after.len()));
         let number: u64 = number.parse().ok()?;
         let (_, milliseconds) = UNITS.iter().find(|(name, _)| *name == unit)?;
         // A number that overflows exceeds every limit.
         let part = Duration::from_millis(number.saturating_mul(*milliseconds));
         total = total.saturating_add(part);
-        if after.is_empty() {
+        if text_after.is_empty() {
             return Some(total);
         }
-        rest = after;
+        rest = text_after;
     }
 }
 
-fn check_limit(duration: Duration, longest: Duration) -> Result<Duration, String> {
-    match duration > longest {
-        true => Err(format!("expected at most {} days, such as 12h or 30d", longest.as_secs() / 86_400)),
+fn check_limit(duration: Duration, max_duration: Duration) -> Result<Duration, String> {
+    match duration > max_duration {
+        true => Err(format!("expected at most {} days, such as 12h or 30d", max_duration.as_secs() / 86_400)),
         false => Ok(duration),
     }
 }

@@ -181,9 +181,9 @@ fn list(session: &Session) -> Result<CommandResult> {
     }
     let mut table = Table::new(["Example", "Description"]);
     for example in &EXAMPLES {
-        table.row([example.name, example.description].map(str::to_owned));
+        table.add_row([example.name, example.description].map(str::to_owned));
     }
-    Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
+    Ok(CommandResult::Output(table.format(&session.layout()).into_bytes()))
 }
 
 /// Writes the files of an example, which `requested_name` is or uses. Returns false if all of them exist.

@@ -4,7 +4,7 @@
 use clap::Command;
 
 use super::scope::CommandSet::{self, In};
-use super::scope::{CACHE, CommandNames, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
+use super::scope::{CACHE_COMMANDS, CommandNames, STATE_VIEWS, WITHOUT_ENVIRONMENT, is_in};
 use base::exit_code;
 
 /// An exit code, or several, with their meaning.
@@ -122,7 +122,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
 /// Meanings of exit codes for commands that can fail in fewer ways than [`exit_code::CODES`] says.
 const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 10] = [
     (
-        In(&[WITHOUT_ENVIRONMENT, CACHE, &["history", "interpolate", "vars"]]),
+        In(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS, &["history", "interpolate", "vars"]]),
         ("1", "a file cannot be read or written"),
     ),
     (In(&[STATE_VIEWS, &["state backup", "state forget"]]), ("1", "the state cannot be read or written")),
@@ -138,7 +138,7 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 10] = [
         In(&[&["delete-disk", "delete-snapshot", "delete-stemcell", "delete-vm"]]),
         ("1", "the CPI failed, the deletion failed, or the outcome of a call is unknown"),
     ),
-    (In(&[WITHOUT_ENVIRONMENT, CACHE]), ("3", "an input is invalid")),
+    (In(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS]), ("3", "an input is invalid")),
     (In(&[&["history"]]), ("3", "the env file is invalid or not trusted")),
     (In(&[STATE_VIEWS]), ("3", "there is no state, or it is invalid")),
     (In(&[&["vars"]]), ("3", "the vars store or another input is missing or invalid")),

@@ -88,7 +88,7 @@ pub(super) fn finish(session: &Session, result: Result<CommandResult>) -> ExitCo
     });
     let log = session.log();
     let log_path = log.and_then(RunLog::path).map(|path| path.display().to_string());
-    let report = |has_failed| session.report(has_failed).map(Box::new);
+    let report = |has_failed| session.run_report(has_failed).map(Box::new);
     let code = match result {
         Ok((summary, false, exit_code)) => {
             session.end_record(exit_code, elapsed, &summary, false);
@@ -239,7 +239,7 @@ pub(super) fn plain_numbers(text: &str) -> String {
 /// characters of foreign values. A pipe or file gets every byte.
 fn write_output(bytes: &[u8]) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
-    let clean_bytes = stdout.is_terminal().then(|| ui::for_terminal(bytes));
+    let clean_bytes = stdout.is_terminal().then(|| ui::clean_bytes(bytes));
     match stdout.write_all(clean_bytes.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(output_error(error)),
         _ => Ok(()),

@@ -15,13 +15,13 @@ use base::text::shell_word;
 use manifest::variables::PLACEHOLDER;
 
 /// The start of a command in a hint.
-const PROGRAM: &str = "monopile ";
+const PROGRAM_PREFIX: &str = "monopile ";
 
 /// The placeholder for the manifest in hints.
-const MANIFEST: &str = "MANIFEST";
+const MANIFEST_PLACEHOLDER: &str = "MANIFEST";
 
 /// The placeholder for a vars store in hints.
-const STORE: &str = "STORE";
+const STORE_PLACEHOLDER: &str = "STORE";
 
 /// Stands in hints for the words of this command line. Options may follow.
 const SAME_COMMAND: &str = "SAME-COMMAND";
@@ -32,7 +32,7 @@ const ONE_TIME_OPTIONS: [&str; 1] = ["--forget-open-calls"];
 
 /// The options that a hint adds to the same options of the command line. Other options of a hint replace
 /// them.
-const REPEATABLE: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
+const REPEATABLE_OPTIONS: [&str; 4] = ["--var", "--var-file", "--vars-file", "--ops-file"];
 
 /// The options that select an environment, by the id of the argument.
 const ENVIRONMENT_OPTIONS: [(&str, &str); 11] = [
@@ -132,14 +132,14 @@ impl RepeatedArgs {
     pub(super) fn complete(&self, text: &str) -> String {
         let is_empty = self.manifest.is_none() && self.options.is_empty() && self.global_options.is_empty();
         let is_complete = is_empty && !self.env_file_names_manifest && !text.contains(SAME_COMMAND);
-        if is_complete || !text.contains(PROGRAM) {
+        if is_complete || !text.contains(PROGRAM_PREFIX) {
             return text.to_owned();
         }
         let grammar = grammar::for_all_commands();
-        let mut parts = text.split(PROGRAM);
+        let mut parts = text.split(PROGRAM_PREFIX);
         let mut complete_text = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            complete_text.push_str(PROGRAM);
+            complete_text.push_str(PROGRAM_PREFIX);
             let complete_part = match part.strip_prefix(SAME_COMMAND) {
                 Some(rest) => Some(self.same_command(rest)),
                 None => self.complete_command(&grammar, part),
@@ -159,7 +159,7 @@ impl RepeatedArgs {
         let words_for_program = double_dash.map(|index| words.split_off(index)).unwrap_or_default();
         words.retain(|word| !ONE_TIME_OPTIONS.contains(&word.as_str()));
         for (index, option) in option_words.iter().enumerate().filter(|(_, word)| word.starts_with("--")) {
-            if REPEATABLE.contains(option) {
+            if REPEATABLE_OPTIONS.contains(option) {
                 continue;
             }
             let has_value = option_words.get(index + 1).is_some_and(|next| !next.starts_with("--"));
@@ -213,10 +213,10 @@ impl RepeatedArgs {
         let takes = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
         // `cpi call` takes the manifest as the first of its words.
         let takes_manifest = takes("manifest") || takes("words");
-        let after_manifest = rest.strip_prefix(MANIFEST);
+        let after_manifest = rest.strip_prefix(MANIFEST_PLACEHOLDER);
         let has_words =
             after_manifest.is_none() && rest.starts_with(|first: char| first != '-' && first != ',');
-        if let (true, Some(rest)) = (takes("store"), rest.strip_prefix(STORE)) {
+        if let (true, Some(rest)) = (takes("store"), rest.strip_prefix(STORE_PLACEHOLDER)) {
             let store = self.vars_store()?;
             return Some(format!(
                 "{} {}{rest}{}",
@@ -233,8 +233,9 @@ impl RepeatedArgs {
         let is_quoted = command_end < text.len();
         let has_option = |option: &str| command.get_arguments().any(|arg| arg.get_long() == Some(option));
         let is_replaced = |option: &str| {
-            let flag = format!("--{option}");
-            !REPEATABLE.contains(&flag.as_str()) && rest.split_whitespace().any(|word| word == flag)
+            let long_form = format!("--{option}");
+            !REPEATABLE_OPTIONS.contains(&long_form.as_str())
+                && rest.split_whitespace().any(|word| word == long_form)
         };
         let options = self.options.iter().filter(|(option, _)| has_option(option) && !is_replaced(option));
         // `vars rotate -m MANIFEST` names the manifest itself.
@@ -267,7 +268,7 @@ impl RepeatedArgs {
             {
                 None
             }
-            None => after_manifest.map(|_| MANIFEST.to_owned()),
+            None => after_manifest.map(|_| MANIFEST_PLACEHOLDER.to_owned()),
         });
         for (option, value) in options {
             words.push(format!("{} {}", self.typed_form(option), shell_word(value)));
@@ -311,8 +312,8 @@ fn end_of_short_var(word: &str, command: &Command) -> Option<usize> {
         options.any(|option| option.get_short() == Some(letter))
     };
     let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
-    let (before, _) = letters.split_once('v')?;
-    (!before.contains(takes_value)).then_some("-v".len() + before.len())
+    let (text_before, _) = letters.split_once('v')?;
+    (!text_before.contains(takes_value)).then_some("-v".len() + text_before.len())
 }
 
 /// Leaves out what may be secret before the redactor knows it: values of variables that are no numbers,
@@ -365,7 +366,7 @@ impl Sink for CompletingSink {
                 self.next.receive(&Event::Note { text: self.repeated_args.complete(text) })
             }
             Event::RunFinished { summary, hints, .. }
-                if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM)) =>
+                if hints.iter().chain([summary]).any(|text| text.contains(PROGRAM_PREFIX)) =>
             {
                 let mut event = event.clone();
                 if let Event::RunFinished { summary, hints, .. } = &mut event {

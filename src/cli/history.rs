@@ -94,9 +94,9 @@ fn runs_table(runs: &[RecordedRun], shows_state: bool, layout: &Layout) -> Strin
         if shows_state {
             row.insert(1, paths::shorten_home(&record.state));
         }
-        table.row(row);
+        table.add_row(row);
     }
-    table.print(layout)
+    table.format(layout)
 }
 
 /// Formats runs with their planned steps and stages, which are too long for a table.
@@ -136,7 +136,7 @@ fn with_steps(runs: &[RecordedRun], shows_state: bool) -> String {
 }
 
 fn duration(milliseconds: u64) -> String {
-    base::text::duration(Duration::from_millis(milliseconds))
+    base::text::format_duration(Duration::from_millis(milliseconds))
 }
 
 /// Formats the time since a start in RFC 3339, such as `3 min ago`.

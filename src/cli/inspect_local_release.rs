@@ -26,7 +26,7 @@ impl InspectLocalReleaseArgs {
         let path = paths::absolute(&typed_path)?;
         let source = Source::from_command_line("the release", &typed_path, path.clone())?;
         let scratch = session.create_scratch()?;
-        let stage = session.reporter.stage(format!("Reading '{}'", typed_path.display()));
+        let stage = session.reporter.begin_stage(format!("Reading '{}'", typed_path.display()));
         let release = release::open(&source, None, scratch.path(), &stage)?;
         stage.finish();
         // The bosh CLI prints the path of the archive as it was given.
@@ -49,8 +49,8 @@ pub(super) fn show(session: &Session, report: &ReleaseReport) -> Result<CommandR
     let [release, jobs, packages] = tables;
     let texts = [("release", release), ("job", jobs), ("package", packages)].map(|(kind, source)| {
         let mut table = Table::for_kind(kind, source.header);
-        source.rows.into_iter().for_each(|row| table.row(row));
-        table.print(&layout)
+        source.rows.into_iter().for_each(|row| table.add_row(row));
+        table.format(&layout)
     });
     Ok(CommandResult::Output(texts.join("\n").into_bytes()))
 }

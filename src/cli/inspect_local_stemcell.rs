@@ -12,7 +12,7 @@ use artifact::inspect::StemcellReport;
 use artifact::{ArtifactKind, Cache, Source};
 use base::Result;
 
-const HEADER: [&str; 5] = ["Name", "OS", "Version", "Infrastructure", "Hypervisor"];
+const TABLE_HEADER: [&str; 5] = ["Name", "OS", "Version", "Infrastructure", "Hypervisor"];
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct InspectLocalStemcellArgs {
@@ -32,7 +32,7 @@ impl InspectLocalStemcellArgs {
         if let Some(document) = session.document() {
             document.add_table(bosh::Table {
                 row_type: "stemcell-metadata",
-                header: HEADER.to_vec(),
+                header: TABLE_HEADER.to_vec(),
                 rows: vec![vec![
                     report.name,
                     report.os,
@@ -46,8 +46,8 @@ impl InspectLocalStemcellArgs {
         if session.globals.prints_json() {
             return CommandResult::json(&report);
         }
-        let mut table = Table::new(HEADER);
-        table.row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
-        Ok(CommandResult::Output(table.print(&session.layout()).into_bytes()))
+        let mut table = Table::new(TABLE_HEADER);
+        table.add_row([report.name, report.os, report.version, report.infrastructure, report.hypervisor]);
+        Ok(CommandResult::Output(table.format(&session.layout()).into_bytes()))
     }
 }

@@ -88,7 +88,7 @@ enum InternalCommand {
     },
 }
 
-const NAMES: [&str; 8] = [
+const COMMAND_NAMES: [&str; 8] = [
     "cpi-exec",
     "ssh-proxy",
     "state-keeper",
@@ -102,7 +102,7 @@ const NAMES: [&str; 8] = [
 /// Runs the internal command in `args`, if any. `args` begin with the program's name.
 pub(super) fn try_run(args: &[OsString]) -> Option<ExitCode> {
     let name = args.get(1)?.to_str()?;
-    if !NAMES.contains(&name) {
+    if !COMMAND_NAMES.contains(&name) {
         return None;
     }
     let command = match Internal::try_parse_from(args) {

@@ -104,7 +104,7 @@ impl LogsArgs {
             return match session.globals.prints_json() {
                 true => CommandResult::json(&archive),
                 false => Ok(CommandResult::Output(
-                    format!("{} ({})\n", archive.path.display(), base::text::bytes(archive.bytes))
+                    format!("{} ({})\n", archive.path.display(), base::text::format_bytes(archive.bytes))
                         .into_bytes(),
                 )),
             };

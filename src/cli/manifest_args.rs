@@ -9,7 +9,7 @@ use super::vars_exec_args::VarsExecArgs;
 use super::{encryption, paths};
 use base::{Error, Result};
 use manifest::Inputs;
-use manifest::variables::Sources;
+use manifest::variables::GivenValues;
 
 /// The options that describe a manifest, with those of its configs, by the ids of their arguments.
 pub(super) const MANIFEST_OPTIONS: [&str; 11] = [
@@ -114,7 +114,7 @@ impl ManifestOptions {
         if let Some(file) = self.env_file.file() {
             file.insert_into(&mut inputs);
         }
-        Sources::check_arguments(&inputs)?;
+        GivenValues::check_arguments(&inputs)?;
         Ok(inputs)
     }
 

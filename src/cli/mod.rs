@@ -106,8 +106,8 @@ pub use cpi_args::{CpiArgs, CpiUserlandArgs, CpiVersionArgs};
 pub use deploy_args::DeployArgs;
 pub use exit_codes::ExitCodeMeaning;
 pub use help::{
-    DURATIONS_NOTE, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_DETAILS, HELP_EXAMPLES, HELP_EXIT_CODES,
-    HELP_USAGE, HelpNotes, TOPICS, Topic, sections, takes_duration,
+    COMMAND_GROUPS, DURATIONS_NOTE, FIRST_STEPS, GLOBAL_HEADING, HELP_COMMAND, HELP_DETAILS, HELP_EXAMPLES,
+    HELP_EXIT_CODES, HELP_USAGE, HelpNotes, TOPICS, Topic, sections, takes_duration,
 };
 pub use manifest_args::ManifestArgs;
 pub use state_args::StateArgs;

@@ -42,7 +42,7 @@ impl PlanArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         if let Some(path) = &self.out {
             check_directory(parent(path), "--out")?;
-            check_out(path)?;
+            check_out_file(path)?;
         }
         let (plan_report, inputs) = make_plan(self.deploy, session)?;
         if let (Some(path), false) = (&self.out, plan_report.generated_variables.is_empty()) {
@@ -62,8 +62,8 @@ impl PlanArgs {
         }
         let mut output = show(&plan_report, session)?;
         if let Some(path) = &self.out {
-            let apply = session.complete_commands(&plan_report.command(&path.to_string_lossy()));
-            let note = format!("saved the plan to '{}'; apply it: {apply}", path.display());
+            let apply_command = session.complete_commands(&plan_report.command(&path.to_string_lossy()));
+            let note = format!("saved the plan to '{}'; apply it: {apply_command}", path.display());
             match &mut output {
                 CommandResult::Output(text) if !session.globals.prints_json() => {
                     text.extend_from_slice(base::text::clean(&format!("{note}\n")).as_bytes());
@@ -77,7 +77,7 @@ impl PlanArgs {
 }
 
 /// Fails if saving a plan would overwrite a file that is none.
-fn check_out(path: &Path) -> Result<()> {
+fn check_out_file(path: &Path) -> Result<()> {
     // A file that cannot be read, or is too large for a plan, is none.
     let is_plan = || manifest::read_text(path, "plan").is_ok_and(|text| PlanReport::is_saved_plan(&text));
     let has_content = path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
@@ -97,7 +97,7 @@ pub(super) fn make_plan_report(deploy: DeployArgs, session: &Session) -> Result<
 /// Makes the plan without changing anything, and returns it with its inputs.
 fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Inputs)> {
     let (mut request, prepared_run) = deploy.prepare(session)?;
-    request.inputs.discards_generated = true;
+    request.inputs.discards_generated_values = true;
     note_run_in_progress(&prepared_run.run);
     let plan_report = deploy::plan_env(&request, &prepared_run.run)?;
     Ok((plan_report, request.inputs))

@@ -27,7 +27,7 @@ impl RedigestReleaseArgs {
         let path = paths::expand(&self.path, home.as_deref());
         let destination = paths::absolute(&paths::expand(&self.destination, home.as_deref()))?;
         let scratch = session.create_scratch()?;
-        let stage = session.reporter.stage(format!("Converting '{}'", path.display()));
+        let stage = session.reporter.begin_stage(format!("Converting '{}'", path.display()));
         let source = Source::from_command_line("the release", &path, paths::absolute(&path)?)?;
         let release = rewrite::redigest_release(&source, algorithm, &destination, scratch.path(), &stage)?;
         stage.finish();

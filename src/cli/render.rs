@@ -50,7 +50,7 @@ impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
-        inputs.discards_generated = true;
+        inputs.discards_generated_values = true;
         let request =
             deploy::RenderJobRequest { inputs, job: self.job, renderer_choice: self.renderer.into() };
         let prepared_run = session.prepare_run(state, None, false)?;

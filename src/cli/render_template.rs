@@ -13,7 +13,7 @@ use engine::templates::{self, ContextSource};
 use erb::Renderer;
 
 /// An example of values.
-const SAMPLE: &str = "\
+const SAMPLE_VALUES: &str = "\
 With this context.json, the template `port=<%= p(\"port\") %>` prints `port=80`:\n
   {
     \"index\": 0,
@@ -23,7 +23,7 @@ With this context.json, the template `port=<%= p(\"port\") %>` prints `port=80`:
   }";
 
 #[derive(Debug, Clone, Args)]
-#[command(after_help = SAMPLE)]
+#[command(after_help = SAMPLE_VALUES)]
 pub(super) struct RenderTemplateArgs {
     /// Template to render (ERB)
     #[arg(value_name = "TEMPLATE", value_hint = ValueHint::FilePath)]

@@ -56,7 +56,7 @@ impl RepackStemcellArgs {
             formats: self.formats,
         };
         let scratch = session.create_scratch()?;
-        let stage = session.reporter.stage(format!("Repacking '{}'", stemcell.display()));
+        let stage = session.reporter.begin_stage(format!("Repacking '{}'", stemcell.display()));
         rewrite::repack_stemcell(&source, &changes, &result, scratch.path(), &stage)?;
         stage.finish();
         Ok(CommandResult::Summary(format!("Wrote '{}'", result.display())))

@@ -16,7 +16,7 @@ use time::macros::format_description;
 
 use base::files::directory::list_newest_first;
 use base::files::durable::{
-    Replacement, create_private, create_private_directory, remove_temporaries, temporary_path,
+    Replacement, create_private_directory, create_private_file, remove_temporaries, temporary_path,
 };
 use base::{Error, Result, encoding};
 use base::{
@@ -28,7 +28,7 @@ use base::{
 const MAX_KEPT_LOGS: usize = 20;
 /// The maximum size of a log, in bytes.
 const MAX_LOG_BYTES: u64 = 64 << 20;
-const EXTENSION: &str = "log";
+const LOG_EXTENSION: &str = "log";
 /// The time format of file names. It sorts by time.
 const FILE_NAME_FORMAT: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second].[subsecond digits:3]Z");
@@ -61,14 +61,14 @@ impl RunLog {
         create_private_directory(directory).map_err(create_error)?;
         let time = OffsetDateTime::now_utc().format(FILE_NAME_FORMAT).unwrap_or_default();
         let words = command.replace(' ', "-");
-        let name = format!("{time}-{words}-{}.{EXTENSION}", std::process::id());
+        let name = format!("{time}-{words}-{}.{LOG_EXTENSION}", std::process::id());
         let path = directory.join(name);
         // Lock the file before it gets its name, so that no other run removes it.
-        let unnamed = temporary_path(&path, "new");
-        let file = create_private(&unnamed).map_err(create_error)?;
+        let new_path = temporary_path(&path, "new");
+        let file = create_private_file(&new_path).map_err(create_error)?;
         // Where locks are not supported, old logs are kept.
         let _ = file.try_lock();
-        fs::rename(&unnamed, &path).map_err(create_error)?;
+        fs::rename(&new_path, &path).map_err(create_error)?;
         prune(directory);
         let _ = self.file.set(LogFile { path, file_and_size: Mutex::new((file, 0)) });
         self.add_line("INFO", &format!("monopile {} {command}", env!("CARGO_PKG_VERSION")));
@@ -129,7 +129,7 @@ impl LogFile {
 /// Removes the oldest logs that no run holds, and partial files of killed runs. Files that cannot be removed
 /// stay.
 fn prune(directory: &Path) {
-    let logs = list_newest_first(directory, EXTENSION).unwrap_or_default();
+    let logs = list_newest_first(directory, LOG_EXTENSION).unwrap_or_default();
     for path in logs.iter().skip(MAX_KEPT_LOGS) {
         if File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
             let _ = remove_temporaries(path).and_then(|()| fs::remove_file(path));

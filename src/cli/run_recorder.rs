@@ -136,9 +136,9 @@ impl RunRecorder {
             .collect()
     }
 
-    /// Reports the steps and stages so far. `has_failed` marks the last step as failed, unless a step has
-    /// failed already.
-    pub(super) fn report(&self, has_failed: bool) -> Option<RunReport> {
+    /// Returns the report of the steps and stages so far. `has_failed` marks the last step as failed, unless
+    /// a step has failed already.
+    pub(super) fn run_report(&self, has_failed: bool) -> Option<RunReport> {
         let stages = self.finished_stages();
         let progress = self.progress();
         let state = Some(progress.state.clone()?);
@@ -175,10 +175,11 @@ impl RunRecorder {
         }
     }
 
-    /// Records that a step begins. A failure is ignored as in [`Self::record_plan`].
-    fn record_step(&self) {
+    /// Records that a step or another change, such as a repair, begins. A failure is ignored as in
+    /// [`Self::record_plan`].
+    fn record_change(&self) {
         if let Some(open_run) = self.open_run().as_mut() {
-            let _ = open_run.record_step();
+            let _ = open_run.record_change();
         }
     }
 
@@ -187,7 +188,7 @@ impl RunRecorder {
     fn record_event(&self, event: &Event) {
         match event {
             Event::Planned { headline, steps } => return self.record_plan(headline, steps),
-            Event::StepStarted { .. } | Event::ChangeStarted => self.record_step(),
+            Event::StepStarted { .. } | Event::ChangeStarted => self.record_change(),
             _ => {}
         }
         let mut progress = self.progress();
@@ -285,21 +286,21 @@ mod tests {
                 reason,
             });
         };
-        let deleting = reporter.stage("Deleting");
+        let deleting = reporter.begin_stage("Deleting");
         begin(1, "Stop the jobs on VM vm-1");
-        deleting.reporter().stage("Waiting for the agent").give_up("no answer after 10 s");
+        deleting.reporter().begin_stage("Waiting for the agent").give_up("no answer after 10 s");
         begin(2, "Stop the jobs on VM vm-2");
-        deleting.reporter().stage("Draining").give_up("gave up");
-        let stopping = deleting.reporter().stage("Stopping");
-        stopping.reporter().stage("Unmounting").skip("nothing is mounted");
+        deleting.reporter().begin_stage("Draining").give_up("gave up");
+        let stopping = deleting.reporter().begin_stage("Stopping");
+        stopping.reporter().begin_stage("Unmounting").skip("nothing is mounted");
         stopping.finish();
         begin(3, "Delete disk disk-1");
-        drop(deleting.reporter().stage("Deleting disk disk-1"));
+        drop(deleting.reporter().begin_stage("Deleting disk disk-1"));
         begin(4, "Delete stemcell s-1");
-        deleting.reporter().stage("Deleting stemcell s-1").finish();
+        deleting.reporter().begin_stage("Deleting stemcell s-1").finish();
         drop(deleting);
         let step_outcomes = |has_failed: bool| -> Vec<(bool, Option<String>)> {
-            let report = recorder.report(has_failed).unwrap();
+            let report = recorder.run_report(has_failed).unwrap();
             report.steps.into_iter().map(|step| (step.is_done, step.skip_reason)).collect()
         };
         let skip_reason = Some("no answer after 10 s".to_owned());
@@ -318,7 +319,7 @@ mod tests {
                 recorder: recorder.clone(),
                 next: Arc::new(Discard),
             }));
-            let deploying = reporter.stage("Deploying");
+            let deploying = reporter.begin_stage("Deploying");
             reporter.emit(Event::StepStarted {
                 number: 1,
                 count: 2,
@@ -327,16 +328,16 @@ mod tests {
                 text: StepText::default(),
                 reason: String::new(),
             });
-            let creating = deploying.reporter().stage("Creating VM");
+            let creating = deploying.reporter().begin_stage("Creating VM");
             if is_applied {
                 reporter.emit(Event::StepApplied);
             }
             // An interruption fails no stage of the step.
             creating.finish();
-            let step = recorder.report(true).unwrap().steps.remove(0);
+            let step = recorder.run_report(true).unwrap().steps.remove(0);
             assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
-            drop(deploying.reporter().stage("Waiting for the agent"));
-            let step = recorder.report(true).unwrap().steps.remove(0);
+            drop(deploying.reporter().begin_stage("Waiting for the agent"));
+            let step = recorder.run_report(true).unwrap().steps.remove(0);
             assert_eq!((step.is_done, step.has_failed_later), (is_applied, is_applied));
         }
     }

@@ -47,7 +47,8 @@ pub(super) fn is_in(names: &[&str], path: &str) -> bool {
 }
 
 /// The commands on the cache that have no environment.
-pub(super) const CACHE: CommandNames = &["cache import", "cache list", "cache prune", "cache verify"];
+pub(super) const CACHE_COMMANDS: CommandNames =
+    &["cache import", "cache list", "cache prune", "cache verify"];
 
 /// The commands without an environment, besides those in [`CACHE_COMMANDS`].
 pub(super) const WITHOUT_ENVIRONMENT: CommandNames = &[
@@ -155,18 +156,21 @@ pub(super) fn takes_bosh_json(path: &str) -> bool {
 /// they have an effect. The other commands accept and ignore them.
 const COMMANDS_OF_OPTIONS: [(&[&str], CommandSet); 13] = [
     (&["json"], NotIn(&[WITHOUT_JSON])),
-    (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE])),
+    (&["non_interactive"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS])),
     (&["no_color", "tty"], NotIn(&[&["completion"]])),
     (&["log_format", "verbose"], NotIn(&[WITHOUT_LOGS])),
-    (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, &["baremetal"]])),
+    (&["identity", "redact"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS, &["baremetal"]])),
     (
         &["encrypt_to"],
-        NotIn(&[WITHOUT_ENVIRONMENT, CACHE, READ_ONLY, STATE_VIEWS, &["baremetal", "state verify"]]),
+        NotIn(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS, READ_ONLY, STATE_VIEWS, &["baremetal", "state verify"]]),
     ),
     (&["cache_dir"], NotIn(&[WITHOUT_CACHE])),
-    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, WITHOUT_ARTIFACTS, STATE_VIEWS])),
+    (&["parallel"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS, WITHOUT_ARTIFACTS, STATE_VIEWS])),
     (&["cache", "cache_trust"], NotIn(&[WITHOUT_ENVIRONMENT, WITHOUT_ARTIFACTS, STATE_VIEWS])),
-    (&["cache_sign", "cache_write"], NotIn(&[WITHOUT_ENVIRONMENT, CACHE, WITHOUT_ARTIFACTS, STATE_VIEWS])),
+    (
+        &["cache_sign", "cache_write"],
+        NotIn(&[WITHOUT_ENVIRONMENT, CACHE_COMMANDS, WITHOUT_ARTIFACTS, STATE_VIEWS]),
+    ),
     (&["sha2"], In(&[&["create-env", "recreate", "cloud-check"]])),
     (&["wait_for_lock"], NotIn(&[READ_ONLY, STATE_VIEWS])),
     (

@@ -59,8 +59,8 @@ fn parse_path(text: &str) -> Result<CopyPath> {
             .with_hint("for the working directory, write a dot: `monopile scp MANIFEST :/PATH .`"));
     }
     // An instance is `name` or `name/0`. With any other slash before the colon, the path is local.
-    let instance = text.split_once(':').filter(|(before, _)| {
-        let name = before.strip_suffix("/0").unwrap_or(before);
+    let instance = text.split_once(':').filter(|(host, _)| {
+        let name = host.strip_suffix("/0").unwrap_or(host);
         !name.contains('/') && !name.starts_with('.')
     });
     Ok(match instance {

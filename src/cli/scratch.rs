@@ -9,15 +9,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::{env_vars, paths};
-use base::files::durable::{create_private, create_private_directory};
+use base::files::durable::{create_private_directory, create_private_file};
 use base::files::{UnlockOnDrop, scratch_claim};
 use base::{Error, Result, files};
 
-const PREFIX: &str = "monopile-";
+/// The start of the names of scratch directories.
+const DIRECTORY_PREFIX: &str = "monopile-";
 /// The lock of a run. A directory without it is not removed.
 const LOCK_FILE: &str = ".lock";
 /// The name of the lock before the run has taken it.
-const NEW_LOCK: &str = ".lock-new";
+const NEW_LOCK_FILE: &str = ".lock-new";
 
 /// A directory with mode 0700 that is removed when this is dropped.
 pub(super) struct Scratch {
@@ -36,18 +37,18 @@ impl Scratch {
     fn create_below(base_directory: &Path) -> Result<Scratch> {
         let create_error = |error| {
             Error::io(format!("creating a scratch directory in '{}'", base_directory.display()), error)
-                .with_path_hint(&base_directory.join(PREFIX), "TMPDIR=DIR")
+                .with_path_hint(&base_directory.join(DIRECTORY_PREFIX), "TMPDIR=DIR")
         };
         create_private_directory(base_directory).map_err(create_error)?;
         clean_up(base_directory);
         let directory = tempfile::Builder::new()
-            .prefix(PREFIX)
+            .prefix(DIRECTORY_PREFIX)
             // Rendered templates and the configuration of CPIs hold secrets.
             .permissions(std::fs::Permissions::from_mode(0o700))
             .tempdir_in(base_directory)
             .map_err(create_error)?;
-        let new_lock = directory.path().join(NEW_LOCK);
-        let lock = UnlockOnDrop::from(create_private(&new_lock).map_err(create_error)?);
+        let new_lock = directory.path().join(NEW_LOCK_FILE);
+        let lock = UnlockOnDrop::from(create_private_file(&new_lock).map_err(create_error)?);
         match lock.try_lock() {
             // The name is new, so the lock is free. On a file system without locks, `clean_up` removes no
             // directory.
@@ -93,7 +94,7 @@ impl Drop for Scratch {
 /// Removes the directories of killed runs. Those that cannot be removed stay.
 fn clean_up(base_directory: &Path) {
     for entry in std::fs::read_dir(base_directory).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(DIRECTORY_PREFIX));
         if is_ours && entry.file_type().is_ok_and(|kind| kind.is_dir()) && is_abandoned(&entry.path()) {
             tracing::info!(path = %entry.path().display(), "removing the scratch directory of a run that was \
                 killed");

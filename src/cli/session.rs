@@ -210,11 +210,11 @@ impl Session {
         }
     }
 
-    /// Reports the steps and stages of a run that has a log and no output of its own. `has_failed` marks the
-    /// last step as failed.
-    pub(super) fn report(&self, has_failed: bool) -> Option<base::events::RunReport> {
+    /// Returns the report of the steps and stages, for a run that has a log and no output of its own.
+    /// `has_failed` marks the last step as failed.
+    pub(super) fn run_report(&self, has_failed: bool) -> Option<base::events::RunReport> {
         self.log().filter(|_| !self.is_stdout_reserved)?;
-        let mut report = self.recorder.report(has_failed)?;
+        let mut report = self.recorder.run_report(has_failed)?;
         // A successful delete-env has removed its state, unless suspects are still on record.
         let deletes = !has_failed && self.command.get().is_some_and(|command| command == "delete-env");
         let is_gone = |state: &String| paths::is_url(Path::new(state)) || !Path::new(state).exists();
@@ -251,7 +251,7 @@ impl Session {
             return error;
         };
         match error.hints() {
-            _ if !signals.has_changed() => error.with_note("nothing was changed in the IaaS"),
+            _ if !signals.has_begun_change() => error.with_note("nothing was changed in the IaaS"),
             // The command has no state to save.
             _ if self.log.is_none() => error,
             [] => error.with_note("the state is saved").with_hint("run the same command again to continue"),

@@ -107,7 +107,7 @@ impl StatusArgs {
             false => {
                 let state = self.state.path_of_deployed(&path)?;
                 let mut inputs = self.configs.add_to(self.options.inputs_with_default_store(&path, &state)?);
-                inputs.discards_generated = true;
+                inputs.discards_generated_values = true;
                 (state, Some(inputs))
             }
         };
@@ -262,19 +262,19 @@ fn status_text(session: &Session, status: &Status) -> String {
         networks(status).filter(|_| shows_all),
         certificates(status, if shows_all { i64::MAX } else { SHOWN_BEFORE_DAYS }),
     ];
-    sections.extend(tables.into_iter().flatten().map(|table| table.print(layout)));
+    sections.extend(tables.into_iter().flatten().map(|table| table.format(layout)));
     if !status.runs.is_empty() {
         let mut table = Table::for_kind("run", ["Last runs", "Command", "Took", "Result"]);
         for recorded_run in &status.runs {
             let age = history::age(&recorded_run.record.started_at, OffsetDateTime::now_utc());
-            table.row([
+            table.add_row([
                 age,
                 recorded_run.record.command.clone(),
                 history::run_duration(recorded_run),
                 history::outcome_label(recorded_run),
             ]);
         }
-        sections.push(table.print(layout));
+        sections.push(table.format(layout));
     }
     // Tables break lines at blanks only, so cells have no-break spaces. The output has blanks instead.
     sections.join("\n").replace('\u{a0}', " ")
@@ -332,7 +332,7 @@ fn describe_load(vitals: &Value) -> String {
     for (name, pointer) in [("memory", "/mem"), ("swap", "/swap")] {
         let kb: Option<u64> = text(&format!("{pointer}/kb")).and_then(|kb| kb.parse().ok());
         if let (Some(percent), Some(kb)) = (text(&format!("{pointer}/percent")), kb) {
-            let size = base::text::bytes(kb.saturating_mul(1024)).replace(' ', "\u{a0}");
+            let size = base::text::format_bytes(kb.saturating_mul(1024)).replace(' ', "\u{a0}");
             parts.push(format!("{name} {percent}%\u{a0}({size})"));
         }
     }
@@ -340,24 +340,27 @@ fn describe_load(vitals: &Value) -> String {
         parts.extend(text(&format!("/disk/{disk}/percent")).map(|percent| format!("{disk} disk {percent}%")));
     }
     let uptime = vitals.pointer("/uptime/secs").and_then(Value::as_u64);
-    parts.extend(uptime.map(|seconds| format!("up {}", base::text::duration(Duration::from_secs(seconds)))));
+    parts.extend(
+        uptime.map(|seconds| format!("up {}", base::text::format_duration(Duration::from_secs(seconds)))),
+    );
     parts.join(", ")
 }
 
 fn processes(status: &Status) -> Option<Table> {
     let mut table = Table::for_kind("process", ["Process", "State", "Uptime", "Memory", "CPU"]);
     for process in &status.processes {
-        let uptime = process.uptime_seconds.map(|seconds| base::text::duration(Duration::from_secs(seconds)));
+        let uptime =
+            process.uptime_seconds.map(|seconds| base::text::format_duration(Duration::from_secs(seconds)));
         let memory = process.memory_kb.map(|kb| {
             let share = process.memory_percent.map(|percent| format!(" ({percent:.1}%)")).unwrap_or_default();
-            format!("{}{share}", base::text::bytes(kb.saturating_mul(1024)))
+            format!("{}{share}", base::text::format_bytes(kb.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
         let or_empty = Option::unwrap_or_default;
         // Agents report no state of a process that they were told to stop.
         let is_stopped = status.job_state.as_deref() == Some("stopped") && process.state == "unknown";
         let state = if is_stopped { "stopped".to_owned() } else { process.state.clone() };
-        table.row([process.name.clone(), state, or_empty(uptime), or_empty(memory), or_empty(cpu)]);
+        table.add_row([process.name.clone(), state, or_empty(uptime), or_empty(memory), or_empty(cpu)]);
     }
     (!status.processes.is_empty()).then_some(table)
 }
@@ -386,12 +389,12 @@ fn disks(status: &Status, shows_hints: bool) -> Option<Table> {
         let cid = format!("{}{}", disk.handle.cid, cpi_note(disk.handle.cpi()));
         let mut row = vec![cid, size, use_word.to_owned(), state.to_owned(), fill_level];
         row.extend(shows_hints.then_some(hint));
-        table.row(row);
+        table.add_row(row);
     }
     for cid in &status.untracked_disks {
         let mut row = [cid.as_str(), "", "no", "NOT ON RECORD", ""].map(str::to_owned).to_vec();
         row.extend(shows_hints.then(String::new));
-        table.row(row);
+        table.add_row(row);
     }
     (!status.disks.is_empty() || !status.untracked_disks.is_empty()).then_some(table)
 }
@@ -400,7 +403,7 @@ fn networks(status: &Status) -> Option<Table> {
     let mut table = Table::for_kind("network", ["Network", "Type", "Address", "Netmask", "Gateway"]);
     for network in &status.networks {
         let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        table.row([
+        table.add_row([
             network.name.clone(),
             text(&network.kind),
             text(&network.ip),
@@ -432,7 +435,7 @@ fn certificates(status: &Status, max_days: i64) -> Option<Table> {
             (2.., Some(index)) => format!(" ({} of {same_path_count})", index + 1),
             _ => String::new(),
         };
-        table.row([format!("{}{number}", certificate.path), certificate.expires.clone(), note]);
+        table.add_row([format!("{}{number}", certificate.path), certificate.expires.clone(), note]);
     }
     expiring_certificates().next().is_some().then_some(table)
 }

@@ -41,7 +41,7 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum size of a status, in bytes.
 const MAX_STATUS_BYTES: usize = 16 << 20;
 /// The number of bytes of standard error that are read, from its end.
-const MAX_ERRORS_BYTES: u64 = 256 << 10;
+const MAX_STDERR_BYTES: u64 = 256 << 10;
 /// The time between two checks for signals.
 const SIGNAL_CHECK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -65,7 +65,7 @@ enum StatusTarget {
 
 /// The status of one environment.
 #[derive(Debug, Serialize)]
-struct Row {
+struct EnvironmentRow {
     /// The directory of its env file, or the URL of its state.
     environment: String,
     /// The exit code of `monopile status`.
@@ -90,16 +90,16 @@ pub(super) fn run(session: &Session, request: &StatusAllRequest<'_>) -> Result<C
             false => find_env_files(request.path_or_url)?,
         };
         let scratch = session.create_scratch()?;
-        let asking = session.reporter.stage(match targets.len() {
+        let asking = session.reporter.begin_stage(match targets.len() {
             1 => "Asking 1 environment".to_owned(),
             count => format!("Asking {count} environments"),
         });
-        let asker = Asker {
+        let processes = StatusProcesses {
             program: paths::executable()?,
             arguments: arguments(session, request)?,
             scratch: &scratch,
         };
-        let rows = asker.ask_all(&targets, &asking)?;
+        let rows = processes.ask_all(&targets, &asking)?;
         asking.finish();
         Ok(rows)
     })?;
@@ -201,18 +201,18 @@ fn arguments(session: &Session, request: &StatusAllRequest<'_>) -> Result<Vec<St
     Ok(arguments)
 }
 
-/// Starts the processes.
-struct Asker<'a> {
+/// The processes of `monopile status` that this command starts.
+struct StatusProcesses<'a> {
     program: PathBuf,
     arguments: Vec<String>,
     scratch: &'a Scratch,
 }
 
-impl Asker<'_> {
+impl StatusProcesses<'_> {
     /// Asks all environments, some at a time. Returns their rows in the order of the targets.
-    fn ask_all(&self, targets: &[StatusTarget], stage: &Stage) -> Result<Vec<Row>> {
+    fn ask_all(&self, targets: &[StatusTarget], stage: &Stage) -> Result<Vec<EnvironmentRow>> {
         let (next, done_count) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let rows: Mutex<Vec<Option<Row>>> = Mutex::new(targets.iter().map(|_| None).collect());
+        let rows: Mutex<Vec<Option<EnvironmentRow>>> = Mutex::new(targets.iter().map(|_| None).collect());
         let work = || {
             while check_signals().is_ok() {
                 let index = next.fetch_add(1, Ordering::SeqCst);
@@ -220,7 +220,7 @@ impl Asker<'_> {
                 let row = self.ask(target);
                 rows.lock()[index] = row;
                 let done_count = done_count.fetch_add(1, Ordering::SeqCst) + 1;
-                stage.progress(done_count as u64, Some(targets.len() as u64), Unit::Items);
+                stage.report_progress(done_count as u64, Some(targets.len() as u64), Unit::Items);
             }
         };
         std::thread::scope(|scope| {
@@ -235,31 +235,33 @@ impl Asker<'_> {
     }
 
     /// Asks one environment. Returns none after a signal.
-    fn ask(&self, target: &StatusTarget) -> Option<Row> {
+    fn ask(&self, target: &StatusTarget) -> Option<EnvironmentRow> {
         let environment = match target {
             StatusTarget::Directory(directory) => display_path(directory),
             StatusTarget::State(url) => url.clone(),
             StatusTarget::Unreadable(path, problem) => {
-                return Some(Row::for_problem(path.clone(), problem.clone()));
+                return Some(EnvironmentRow::for_problem(path.clone(), problem.clone()));
             }
         };
         match self.run_status(target) {
-            Ok((exit_code, status, errors)) => Some(Row::new(environment, exit_code, &status, &errors)),
+            Ok((exit_code, status, stderr)) => {
+                Some(EnvironmentRow::new(environment, exit_code, &status, &stderr))
+            }
             Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => None,
-            Err(error) => Some(Row::for_problem(environment, error.chain().join(": "))),
+            Err(error) => Some(EnvironmentRow::for_problem(environment, error.chain().join(": "))),
         }
     }
 
     /// Runs the process. Returns its exit code, its output, and the end of its standard error.
     fn run_status(&self, target: &StatusTarget) -> Result<(u8, Vec<u8>, Vec<u8>)> {
         let run_error = |error: io::Error| Error::io("running `monopile status`", error);
-        let mut errors = tempfile::tempfile_in(self.scratch.path()).map_err(run_error)?;
+        let mut stderr_file = tempfile::tempfile_in(self.scratch.path()).map_err(run_error)?;
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(errors.try_clone().map_err(run_error)?);
+            .stderr(stderr_file.try_clone().map_err(run_error)?);
         match target {
             StatusTarget::Directory(directory) => command.current_dir(directory),
             StatusTarget::State(url) => command.args(["--no-env-file", "--", url]),
@@ -273,11 +275,11 @@ impl Asker<'_> {
         // The output of the process has ended, so the process ends soon.
         let end = process.0.wait().map_err(run_error)?;
         let exit_code = end.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILURE);
-        let length = errors.seek(io::SeekFrom::End(0)).map_err(run_error)?;
-        errors.seek(io::SeekFrom::Start(length.saturating_sub(MAX_ERRORS_BYTES))).map_err(run_error)?;
-        let mut text = Vec::new();
-        errors.take(MAX_ERRORS_BYTES).read_to_end(&mut text).map_err(run_error)?;
-        Ok((exit_code, status, text))
+        let length = stderr_file.seek(io::SeekFrom::End(0)).map_err(run_error)?;
+        stderr_file.seek(io::SeekFrom::Start(length.saturating_sub(MAX_STDERR_BYTES))).map_err(run_error)?;
+        let mut stderr = Vec::new();
+        stderr_file.take(MAX_STDERR_BYTES).read_to_end(&mut stderr).map_err(run_error)?;
+        Ok((exit_code, status, stderr))
     }
 }
 
@@ -313,7 +315,7 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
     loop {
         check_signals()?;
         if Instant::now() >= deadline {
-            let timeout = base::text::duration(ENVIRONMENT_TIMEOUT);
+            let timeout = base::text::format_duration(ENVIRONMENT_TIMEOUT);
             return Err(Error::failure(format!("no status within {timeout}")));
         }
         match poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&SIGNAL_CHECK_INTERVAL)) {
@@ -332,11 +334,11 @@ fn read_to_end(output: &mut ChildStdout, deadline: Instant) -> Result<Vec<u8>> {
     }
 }
 
-impl Row {
-    fn new(environment: String, exit_code: u8, status: &[u8], errors: &[u8]) -> Row {
+impl EnvironmentRow {
+    fn new(environment: String, exit_code: u8, status: &[u8], stderr: &[u8]) -> EnvironmentRow {
         let status: Value = serde_json::from_slice(status).unwrap_or_default();
         let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let end = last_event(errors);
+        let end = last_event(stderr);
         let list = |key: &str| -> Vec<String> {
             let list = end.get(key).and_then(Value::as_array);
             list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -348,7 +350,7 @@ impl Row {
             errors if errors.is_empty() => None,
             errors => Some(errors.join(": ")),
         };
-        Row {
+        EnvironmentRow {
             environment,
             exit_code,
             vm: text("/vm/cid"),
@@ -359,8 +361,8 @@ impl Row {
         }
     }
 
-    fn for_problem(environment: String, problem: String) -> Row {
-        Row {
+    fn for_problem(environment: String, problem: String) -> EnvironmentRow {
+        EnvironmentRow {
             environment,
             exit_code: exit_code::FAILURE,
             vm: None,
@@ -387,7 +389,7 @@ fn last_event(errors: &[u8]) -> Value {
     lines.find_map(|line| serde_json::from_slice(line).ok().filter(is_end)).unwrap_or_default()
 }
 
-fn json_lines(rows: &[Row]) -> Result<Vec<u8>> {
+fn json_lines(rows: &[EnvironmentRow]) -> Result<Vec<u8>> {
     let mut lines = String::new();
     for row in rows {
         let line = serde_json::to_string(row)
@@ -398,7 +400,7 @@ fn json_lines(rows: &[Row]) -> Result<Vec<u8>> {
     Ok(lines.into_bytes())
 }
 
-fn table(rows: &[Row]) -> Table {
+fn table(rows: &[EnvironmentRow]) -> Table {
     let mut table = Table::new(["Environment", "Code", "VM", "Agent", "Jobs", "Problem"]);
     for row in rows {
         let or_empty = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -409,7 +411,7 @@ fn table(rows: &[Row]) -> Table {
             Some("not_asked") => "not asked",
             other => other.unwrap_or_default(),
         };
-        table.row([
+        table.add_row([
             row.environment.clone(),
             row.exit_code.to_string(),
             or_empty(&row.vm),
@@ -422,8 +424,8 @@ fn table(rows: &[Row]) -> Table {
 }
 
 /// Returns the error with the highest exit code, if an environment has a problem.
-fn problem_error(rows: &[Row]) -> Option<Error> {
-    let has_problem = |row: &&Row| row.exit_code != exit_code::SUCCESS;
+fn problem_error(rows: &[EnvironmentRow]) -> Option<Error> {
+    let has_problem = |row: &&EnvironmentRow| row.exit_code != exit_code::SUCCESS;
     let count = rows.iter().filter(has_problem).count();
     let worst_row = rows.iter().max_by_key(|row| row.exit_code).filter(has_problem)?;
     let kind = match worst_row.exit_code {
@@ -449,15 +451,19 @@ fn problem_error(rows: &[Row]) -> Option<Error> {
 mod tests {
     use super::*;
 
-    fn row(exit_code: u8) -> Row {
-        Row { exit_code, problem: None, ..Row::for_problem(format!("env-{exit_code}"), String::new()) }
+    fn row(exit_code: u8) -> EnvironmentRow {
+        EnvironmentRow {
+            exit_code,
+            problem: None,
+            ..EnvironmentRow::for_problem(format!("env-{exit_code}"), String::new())
+        }
     }
 
     #[test]
     fn highest_exit_code_counts() {
         assert!(problem_error(&[row(0), row(0)]).is_none());
         for (codes, worst) in [(&[0, 1][..], 1), (&[5, 3, 0], 5), (&[2, 6, 5], 6), (&[0, 4], 4), (&[2], 2)] {
-            let rows: Vec<Row> = codes.iter().map(|code| row(*code)).collect();
+            let rows: Vec<EnvironmentRow> = codes.iter().map(|code| row(*code)).collect();
             let error = problem_error(&rows).unwrap();
             assert_eq!(error.kind().exit_code(), worst);
             assert!(error.hints()[0].contains(&format!("env-{worst}")), "{:?}", error.hints());
@@ -469,15 +475,20 @@ mod tests {
         let errors = br#"{"event":"note","text":"x"}
 {"event":"run_finished","errors":["no VM is on record","cause"],"hints":["do"],"exit_code":1}
 no JSON"#;
-        let row = Row::new("a".to_owned(), 1, br#"{"vm":{"cid":"vm-1"},"agent":{"answers":"yes"}}"#, errors);
+        let row = EnvironmentRow::new(
+            "a".to_owned(),
+            1,
+            br#"{"vm":{"cid":"vm-1"},"agent":{"answers":"yes"}}"#,
+            errors,
+        );
         assert_eq!(row.problem.as_deref(), Some("no VM is on record: cause"));
         assert_eq!(
             (row.vm.as_deref(), row.agent.as_deref(), row.hints.len()),
             (Some("vm-1"), Some("yes"), 1)
         );
-        let row = Row::new("a".to_owned(), 1, b"", b"");
+        let row = EnvironmentRow::new("a".to_owned(), 1, b"", b"");
         assert_eq!(row.problem.as_deref(), Some("`monopile status` ended with exit code 1"));
-        assert_eq!(Row::new("a".to_owned(), 0, b"", b"").problem, None);
+        assert_eq!(EnvironmentRow::new("a".to_owned(), 0, b"", b"").problem, None);
     }
 
     #[test]

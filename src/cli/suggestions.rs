@@ -43,7 +43,7 @@ const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
 const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
 
 /// The words before the examples in the error of a parser.
-const EXAMPLES: &str = ", such as ";
+const EXAMPLES_SEPARATOR: &str = ", such as ";
 
 /// The form of a value that is not shown, because it may be a secret if its key or `=` is missing.
 const PAIR: &str = "KEY=VALUE";
@@ -133,11 +133,12 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
             }
         }
         ErrorKind::ValueValidation => {
-            let requirement = required_form(error)?;
+            let form_and_examples = required_form(error)?;
             if requirement.starts_with(PAIR) {
                 return Some(format!("{} needs {requirement}", value_owner(argument?)));
             }
-            let (form, _) = requirement.split_once(EXAMPLES).unwrap_or((&requirement, ""));
+            let (form, _) =
+                form_and_examples.split_once(EXAMPLES_SEPARATOR).unwrap_or((&form_and_examples, ""));
             let given_value = text(error, ContextKind::InvalidValue)?;
             format!("{} must be {form}, not '{given_value}'", value_owner(argument?))
         }
@@ -299,8 +300,9 @@ impl RefusedCommandLine<'_> {
     fn values_of(&self, option: &str) -> Vec<String> {
         let words = self.words();
         let Some((_, typed_option)) = self.find_option(option) else { return Vec::new() };
-        let is_flag = self.index_of(&typed_option).is_some_and(|index| self.flag_before(index + 1).is_some());
-        let pairs = words.windows(2).filter(|pair| !is_flag && pair[0] == typed_option);
+        let is_switch =
+            self.index_of(&typed_option).is_some_and(|index| self.switch_before(index + 1).is_some());
+        let pairs = words.windows(2).filter(|pair| !is_switch && pair[0] == typed_option);
         pairs.map(|pair| pair[1].clone()).collect()
     }
 
@@ -331,16 +333,16 @@ impl RefusedCommandLine<'_> {
     }
 
     /// Returns the option before the word at `index` if it takes no value.
-    fn flag_before(&self, index: usize) -> Option<String> {
+    fn switch_before(&self, index: usize) -> Option<String> {
         let word = self.args.get(index)?.to_str().filter(|word| word.starts_with('-'))?;
-        let is_flag = |arg: &Arg| {
+        let is_switch = |arg: &Arg| {
             !arg.get_action().takes_values()
                 && (arg.get_long().is_some_and(|long| word.strip_prefix("--") == Some(long))
                     || arg
                         .get_short()
                         .is_some_and(|short| word.strip_prefix('-') == Some(&short.to_string())))
         };
-        self.command.get_arguments().any(is_flag).then(|| word.to_owned())
+        self.command.get_arguments().any(is_switch).then(|| word.to_owned())
     }
 }
 
@@ -435,7 +437,7 @@ fn unknown_argument_message(argument: &str, line: &RefusedCommandLine<'_>) -> St
             false => format!("`{name}` has no option {argument}"),
         };
     }
-    if let Some(flag) = line.index_of(argument).and_then(|index| line.flag_before(index)) {
+    if let Some(flag) = line.index_of(argument).and_then(|index| line.switch_before(index)) {
         return format!("'{argument}' is one argument too many: {flag} takes no value");
     }
     let positionals = line.command.get_positionals().filter(|arg| !arg.is_hide_set());
@@ -499,20 +501,21 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
     }
     if line.takes("job") {
         // `logs -n 5 MANIFEST`: the number counts as the manifest.
-        let word_before = index.checked_sub(1).and_then(|before| line.words().get(before).cloned());
+        let word_before =
+            index.checked_sub(1).and_then(|index_before| line.words().get(index_before).cloned());
         if let Some(hint) = word_before.and_then(|word| number_hint(&word, line.command)) {
             return vec![hint];
         }
         return vec![format!("for a job: {}", as_option("--job"))];
     }
-    if line.takes("resolution") && line.flag_before(index).is_some() {
+    if line.takes("resolution") && line.switch_before(index).is_some() {
         return vec![format!("for one repair: {}", line.with_words_at(index - 1, &["--resolution"]))];
     }
     let leave_out = || format!("leave it out: {}", line.with_words_at(index, &[]));
-    if !line.takes("ops_files") || line.flag_before(index).is_some() {
+    if !line.takes("ops_files") || line.switch_before(index).is_some() {
         return vec![leave_out()];
     }
-    match manifest::option_of_file(&path) {
+    match manifest::file_option(&path) {
         Some("--ops-file") => vec![format!("pass the ops file: {}", as_option("-o"))],
         Some("--state") => vec![format!("pass the state: {}", as_option("--state"))],
         Some(_) => vec![format!("pass the variables: {}", as_option("-l"))],
@@ -739,8 +742,8 @@ fn value_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<Stri
 
 /// Returns the command with a value that the option or argument takes, if its parser names examples.
 fn example_hint(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String> {
-    let requirement = required_form(error)?;
-    let (_, examples) = requirement.split_once(EXAMPLES)?;
+    let form_and_examples = required_form(error)?;
+    let (_, examples) = form_and_examples.split_once(EXAMPLES_SEPARATOR)?;
     let example = examples.rsplit_once(" or ").map_or(examples, |(_, example)| example);
     let given_value = text(error, ContextKind::InvalidValue)?;
     let option = option_name(text(error, ContextKind::InvalidArg)?);

@@ -14,7 +14,7 @@ const MIN_VALUE_COLUMNS: usize = 10;
 /// The minimum number of columns above the details of a row.
 const MIN_COLUMNS_ABOVE_DETAILS: usize = 2;
 /// The text for a cell without a value.
-const EMPTY: &str = "-";
+const EMPTY_CELL: &str = "-";
 
 /// Rows below a header. A cell may have several lines.
 pub(super) struct Table {
@@ -69,7 +69,7 @@ impl Layout {
     fn cell(&self, text: &str) -> Vec<String> {
         let lines: Vec<String> =
             self.redactor.clean_and_redact(text).lines().map(base::text::clean_line).collect();
-        if lines.iter().all(String::is_empty) { vec![EMPTY.to_owned()] } else { lines }
+        if lines.iter().all(String::is_empty) { vec![EMPTY_CELL.to_owned()] } else { lines }
     }
 }
 
@@ -92,13 +92,14 @@ impl Table {
         Table { details, ..self }
     }
 
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    /// Adds a row at the end.
+    pub(super) fn add_row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Formats the table. If its columns do not fit the terminal, details go below their row. If the others
     /// do not fit either, each row becomes a list of labelled values.
-    pub(super) fn print(&self, layout: &Layout) -> String {
+    pub(super) fn format(&self, layout: &Layout) -> String {
         let count = self.header.len();
         let cell = |row: &Vec<String>, column| layout.cell(row.get(column).map_or("", String::as_str));
         let rows: Vec<Vec<Vec<String>>> =
@@ -120,7 +121,7 @@ impl Table {
 
     /// Formats the table with one line per row. On a terminal, cuts lines that do not fit.
     pub(super) fn format_lines(&self, layout: &Layout) -> String {
-        let Form::Columns(limit) = layout.form else { return self.print(layout) };
+        let Form::Columns(limit) = layout.form else { return self.format(layout) };
         let header = self.header.clone();
         let line = |row: &Vec<String>| row.iter().map(|cell| layout.cell(cell).join(", ")).collect();
         let rows: Vec<Vec<String>> = std::iter::once(header).chain(self.rows.iter().map(line)).collect();
@@ -128,11 +129,11 @@ impl Table {
             rows.iter().filter_map(|row| row.get(column)).map(|cell| ui::width(cell)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
-        let print = |row: &Vec<String>| {
+        let format_line = |row: &Vec<String>| {
             let cells: Vec<Vec<String>> = row.iter().map(|cell| vec![cell.clone()]).collect();
             ui::cut(align_row(&cells, &widths).trim_end(), limit) + "\n"
         };
-        rows.iter().map(print).collect()
+        rows.iter().map(format_line).collect()
     }
 
     fn tabs(&self, rows: &[Vec<Vec<String>>]) -> String {
@@ -160,14 +161,14 @@ impl Table {
         for row in rows {
             text.push_str(&align_row(row, &widths));
             for (column, lines) in row.iter().enumerate().skip(widths.len()) {
-                if lines.iter().all(|line| line == EMPTY) {
+                if lines.iter().all(|line| line == EMPTY_CELL) {
                     continue;
                 }
-                let labelled = match column == details {
+                let labelled_lines = match column == details {
                     true => lines.clone(),
                     false => vec![format!("{}: {}", self.header[column].to_lowercase(), lines.join(", "))],
                 };
-                for line in fit_lines(&labelled, limit.saturating_sub(GAP_COLUMNS)) {
+                for line in fit_lines(&labelled_lines, limit.saturating_sub(GAP_COLUMNS)) {
                     text.push_str(&" ".repeat(GAP_COLUMNS));
                     text.push_str(&line);
                     text.push('\n');
@@ -185,7 +186,7 @@ impl Table {
                 .iter()
                 .map(String::as_str)
                 .zip(row.iter().cloned())
-                .filter(|(_, lines)| lines.iter().any(|line| line != EMPTY))
+                .filter(|(_, lines)| lines.iter().any(|line| line != EMPTY_CELL))
                 .collect();
             label_lines(&cells, indent, limit)
         };
@@ -196,17 +197,17 @@ impl Table {
 /// Returns the width of each column, or `None` if the table cannot fit into `limit`. Words are not cut,
 /// except those of the last column if `cuts_last` is true.
 fn widths(rows: &[&Vec<Vec<String>>], count: usize, limit: usize, cuts_last: bool) -> Option<Vec<usize>> {
-    let longest = |column: usize, length: &dyn Fn(&str) -> usize| {
+    let max_columns = |column: usize, length: &dyn Fn(&str) -> usize| {
         let lines = rows.iter().filter_map(|row| row.get(column)).flatten();
         lines.map(|line| length(line)).max().unwrap_or(0)
     };
-    let mut widths: Vec<usize> = (0..count).map(|column| longest(column, &ui::width)).collect();
+    let mut widths: Vec<usize> = (0..count).map(|column| max_columns(column, &ui::width)).collect();
     let minimum: Vec<usize> = widths
         .iter()
         .enumerate()
         .map(|(column, width)| match cuts_last && column + 1 == count {
             true => MIN_LAST_COLUMNS.min(*width),
-            false => longest(column, &longest_word).max(NARROW_COLUMNS).min(*width),
+            false => max_columns(column, &longest_word).max(NARROW_COLUMNS).min(*width),
         })
         .collect();
     while widths.iter().sum::<usize>() + GAP_COLUMNS * count.saturating_sub(1) > limit {
@@ -265,8 +266,8 @@ mod tests {
 
     fn table() -> Table {
         let mut table = Table::new(["Name", "Needs", "Note"]);
-        table.row(["a".to_owned(), "x\nlonger".to_owned(), String::new()]);
-        table.row(["ab".to_owned(), String::new(), "one note of several words, for one".to_owned()]);
+        table.add_row(["a".to_owned(), "x\nlonger".to_owned(), String::new()]);
+        table.add_row(["ab".to_owned(), String::new(), "one note of several words, for one".to_owned()]);
         table
     }
 
@@ -278,13 +279,13 @@ mod tests {
     fn columns_are_aligned() {
         let text = "NAME  NEEDS   NOTE\na     x       -\n      longer\n\
                     ab    -       one note of several words, for one\n";
-        assert_eq!(table().print(&on_terminal(80)), text);
+        assert_eq!(table().format(&on_terminal(80)), text);
     }
 
     #[test]
     fn wide_columns_wrap_between_words() {
         assert_eq!(
-            table().print(&on_terminal(36)),
+            table().format(&on_terminal(36)),
             "NAME  NEEDS   NOTE\na     x       -\n      longer\n\
              ab    -       one note of several\n              words, for one\n"
         );
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn rows_are_stacked_if_columns_do_not_fit() {
         assert_eq!(
-            table().print(&on_terminal(24)),
+            table().format(&on_terminal(24)),
             "NAME   a\nNEEDS  x\n       longer\n\n\
              NAME   ab\nNOTE   one note of\n       several words,\n       for one\n"
         );
@@ -303,17 +304,19 @@ mod tests {
     fn details_go_below_their_row_if_they_do_not_fit() {
         let mut table = Table::new(["Kind", "CID", "Details", "Possible repairs"]).with_details("Details");
         let cid = "disk-8c7a1f00-0000-4000-8000";
-        table.row(["VM", "vm-1", "", ""].map(str::to_owned));
-        table.row(["disk", cid, "is not attached to the VM", "reattach_disk\nmount_disk"].map(str::to_owned));
+        table.add_row(["VM", "vm-1", "", ""].map(str::to_owned));
+        table.add_row(
+            ["disk", cid, "is not attached to the VM", "reattach_disk\nmount_disk"].map(str::to_owned),
+        );
         let expected = format!(
             "KIND  CID\nVM    vm-1\ndisk  {cid}\n  is not attached to the VM\n  possible repairs: \
              reattach_disk, mount_disk\n"
         );
-        assert_eq!(table.print(&on_terminal(50)), expected);
-        assert_eq!(table.print(&on_terminal(120)).lines().count(), 4, "they fit");
-        assert!(table.print(&on_terminal(20)).starts_with("KIND "), "they never fit");
+        assert_eq!(table.format(&on_terminal(50)), expected);
+        assert_eq!(table.format(&on_terminal(120)).lines().count(), 4, "they fit");
+        assert!(table.format(&on_terminal(20)).starts_with("KIND "), "they never fit");
         for columns in 30..120 {
-            let text = table.print(&on_terminal(columns));
+            let text = table.format(&on_terminal(columns));
             assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");
         }
     }
@@ -321,17 +324,21 @@ mod tests {
     #[test]
     fn only_the_last_column_cuts_words() {
         let mut table = Table::new(["Name", "Details"]);
-        table.row(["short".to_owned(), format!("one {}", "x".repeat(50))]);
+        table.add_row(["short".to_owned(), format!("one {}", "x".repeat(50))]);
         let lines = format!("NAME   DETAILS\nshort  one\n       {}…\n", "x".repeat(32));
-        assert_eq!(table.print(&on_terminal(40)), lines);
+        assert_eq!(table.format(&on_terminal(40)), lines);
     }
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
         let mut table = table();
-        table.row(["日本語".to_owned(), "/a/very/long/path/without/any/blank".to_owned(), "x".repeat(90)]);
+        table.add_row([
+            "日本語".to_owned(),
+            "/a/very/long/path/without/any/blank".to_owned(),
+            "x".repeat(90),
+        ]);
         for columns in 20..120 {
-            let text = table.print(&on_terminal(columns));
+            let text = table.format(&on_terminal(columns));
             assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");
         }
     }
@@ -342,18 +349,18 @@ mod tests {
             "NAME  NEEDS      NOTE\na     x, longer  -\nab    -          one note of several words, for…\n";
         assert_eq!(table().format_lines(&on_terminal(48)), text);
         let pipe = Layout::new(None, Redactor::default());
-        assert_eq!(table().format_lines(&pipe), table().print(&pipe));
+        assert_eq!(table().format_lines(&pipe), table().format(&pipe));
     }
 
     #[test]
     fn pipe_gets_a_row_per_line() {
         let pipe = Layout::new(None, Redactor::default());
-        assert_eq!(table().print(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
+        assert_eq!(table().format(&pipe), "a\tx, longer\t-\nab\t-\tone note of several words, for one\n");
         assert_eq!(pipe.labelled_values(&[("VM", "vm-1".to_owned())]), "VM\tvm-1\n");
         let mut disks = Table::for_kind("disk", ["CID", "Size"]);
-        disks.row(["d-1".to_owned(), "1 MiB".to_owned()]);
-        assert_eq!(disks.print(&pipe), "disk\td-1\t1 MiB\n");
-        assert_eq!(disks.print(&on_terminal(80)), "CID  SIZE\nd-1  1 MiB\n");
+        disks.add_row(["d-1".to_owned(), "1 MiB".to_owned()]);
+        assert_eq!(disks.format(&pipe), "disk\td-1\t1 MiB\n");
+        assert_eq!(disks.format(&on_terminal(80)), "CID  SIZE\nd-1  1 MiB\n");
     }
 
     #[test]
@@ -361,8 +368,8 @@ mod tests {
         let redactor = Redactor::default();
         redactor.add("two words");
         let mut table = Table::new(["Name"]);
-        table.row(["a secret of two words\x1b[2J\tend".to_owned()]);
-        assert_eq!(table.print(&Layout::new(None, redactor)), "a secret of <redacted> end\n");
+        table.add_row(["a secret of two words\x1b[2J\tend".to_owned()]);
+        assert_eq!(table.format(&Layout::new(None, redactor)), "a secret of <redacted> end\n");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{encryption, paths, session::Session, signals};
 use crate::ui;
 use base::Result;
 use manifest::Inputs;
-use manifest::variables::Sources;
+use manifest::variables::GivenValues;
 use manifest::vars::command::{self, VarsRequest};
 use manifest::vars::report::VariableRow;
 
@@ -135,7 +135,7 @@ impl DeclarationArgs {
             if let Some(file) = env_file {
                 file.insert_into(&mut inputs);
             }
-            Sources::check_arguments(&inputs)?;
+            GivenValues::check_arguments(&inputs)?;
             Ok(inputs)
         };
         self.manifests.iter().map(inputs_for).collect()
@@ -153,9 +153,9 @@ impl VarsArgs {
                 let rows = command::list(&expand(&store), &encryption, &session.reporter)?;
                 return match session.globals.prints_json() {
                     true => CommandResult::json(&rows),
-                    false => {
-                        Ok(CommandResult::Output(variables_table(rows).print(&session.layout()).into_bytes()))
-                    }
+                    false => Ok(CommandResult::Output(
+                        variables_table(rows).format(&session.layout()).into_bytes(),
+                    )),
                 };
             }
             VarsCommand::Get { store, path } => (store, VarsRequest::Get { path }),
@@ -191,7 +191,7 @@ fn variables_table(rows: Vec<VariableRow>) -> Table {
         if let Some(progress) = rotation {
             detail = format!("{detail}, rotation {}", progress.text());
         }
-        table.row([
+        table.add_row([
             name,
             kind.to_owned(),
             expires.unwrap_or_default(),

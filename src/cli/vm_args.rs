@@ -31,7 +31,7 @@ impl VmArgs {
         let state = self.state.path_of_deployed(&self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         // Only a new VM could use generated values, and none is created here.
-        inputs.discards_generated = true;
+        inputs.discards_generated_values = true;
         Ok((state, inputs))
     }
 

@@ -18,7 +18,7 @@ use super::exchange::{Exchange, ProcessEnd};
 use super::transcript::{Entry, Transcript};
 use base::{Error, Result};
 
-const REDACTED: &str = "<redacted>";
+const REDACTED_TEXT: &str = "<redacted>";
 
 /// A transcript under replay.
 #[derive(Debug)]
@@ -248,7 +248,7 @@ fn is_same(expected: &Value, actual: &Value) -> bool {
 
 /// Returns true if `text` matches `pattern`, in which each redacted part stands for any text.
 fn matches(pattern: &str, text: &str) -> bool {
-    let parts: Vec<&str> = pattern.split(REDACTED).collect();
+    let parts: Vec<&str> = pattern.split(REDACTED_TEXT).collect();
     let [first, middle @ .., last] = parts.as_slice() else { return false };
     let Some(mut rest) = text.strip_prefix(first) else { return false };
     for part in middle {

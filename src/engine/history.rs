@@ -28,7 +28,8 @@ use base::{Error, Result, encoding};
 const MAX_KEPT_RECORDS: usize = 100;
 /// The maximum size of a record that is read, in bytes. Usual records are some KiB.
 const MAX_RECORD_BYTES: u64 = 4 << 20;
-const EXTENSION: &str = "json";
+/// The extension of the files of records.
+const RECORD_EXTENSION: &str = "json";
 /// The variable that selects another directory for the records.
 const STATE_HOME_ASSIGNMENT: &str = "XDG_STATE_HOME=DIR";
 /// The time format of file names. It sorts by time.
@@ -172,7 +173,7 @@ pub fn begin(directory: &Path, command: &str, state: &Path, log: Option<&Path>) 
         end: None,
     };
     let name = format!(
-        "{}-{}.{EXTENSION}",
+        "{}-{}.{RECORD_EXTENSION}",
         now.format(FILE_NAME_FORMAT).unwrap_or_default(),
         uuid::Uuid::new_v4().simple()
     );
@@ -190,8 +191,9 @@ impl OpenRunRecord {
         Ok(())
     }
 
-    /// Records that the run begins a step. A killed run has no end, so this is written at once.
-    pub fn record_step(&mut self) -> Result<()> {
+    /// Records that the run begins a step or another change, such as a repair. Writes the record at once,
+    /// because a killed run records no end.
+    pub fn record_change(&mut self) -> Result<()> {
         *self.record.begun_change_count.get_or_insert(0) += 1;
         self.lock = write_record(&self.path, &self.record)?;
         Ok(())
@@ -297,7 +299,7 @@ fn encode(record: &RunRecord) -> Result<Vec<u8>> {
 
 /// Returns the files of records, newest first.
 fn list_paths(directory: &Path) -> Result<Vec<PathBuf>> {
-    list_newest_first(directory, EXTENSION).map_err(|error| read_error(directory, error))
+    list_newest_first(directory, RECORD_EXTENSION).map_err(|error| read_error(directory, error))
 }
 
 fn read(path: &Path) -> Option<RecordedRun> {
@@ -374,7 +376,7 @@ mod tests {
         let plan = RecordedPlan { headline: "Create a VM".into(), steps: vec![step] };
         run.record_plan(plan.clone()).unwrap();
         assert!(!run.record.has_begun_changes());
-        run.record_step().unwrap();
+        run.record_change().unwrap();
         assert_eq!(outcomes(), [RunOutcome::Running], "it lets go of its record");
         let stages = vec![RecordedStage {
             name: "Creating VM".into(),

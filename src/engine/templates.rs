@@ -113,8 +113,8 @@ pub(crate) fn asks_for_link(error: &RenderError) -> bool {
 /// Returns the name in a message such as "undefined method `link' for …". Ruby's quotes depend on its
 /// version.
 fn unknown_name(message: &str) -> Option<&str> {
-    let undefined = ["undefined method ", "undefined local variable or method "];
-    let rest = undefined.iter().find_map(|start| message.strip_prefix(start))?;
+    let message_starts = ["undefined method ", "undefined local variable or method "];
+    let rest = message_starts.iter().find_map(|start| message.strip_prefix(start))?;
     rest.strip_prefix(['`', '\''])?.split_once('\'').map(|(name, _)| name)
 }
 
@@ -168,8 +168,9 @@ fn nearest_property(context: &Context, name: &str) -> Option<String> {
     let names = context.property_names();
     let candidates = || names.iter().map(String::as_str);
     let last_part = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
-    let misplaced = || candidates().filter(|candidate| last_part(candidate) == last_part(name)).min();
-    nearest(name, candidates()).or_else(misplaced).map(str::to_owned)
+    let property_elsewhere =
+        || candidates().filter(|candidate| last_part(candidate) == last_part(name)).min();
+    nearest(name, candidates()).or_else(property_elsewhere).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use super::native::SignalCheck;
 use super::{Context, RenderError, Renderer, StartError, TemplateError, has_code};
 
 /// The program that the Ruby process runs.
-const DRIVER: &str = include_str!("driver.rb");
+const DRIVER_SOURCE: &str = include_str!("driver.rb");
 /// The oldest Ruby whose ERB accepts the trim mode as a keyword argument, as the driver passes it.
 const OLDEST_VERSION: (u32, u32) = (2, 6);
 /// The timeout of starting Ruby and of rendering one template.
@@ -98,7 +98,7 @@ impl RubyRenderer {
     ) -> Result<Self, StartError> {
         let mut command = Command::new("ruby");
         command
-            .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER])
+            .args(["-W0", "-Eutf-8:utf-8", "-e", DRIVER_SOURCE])
             .env_clear()
             .envs(env_vars.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())

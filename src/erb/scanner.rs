@@ -8,7 +8,7 @@
 /// The name of the call that stands for a piece of text in the Ruby source.
 pub(super) const TEXT_CALL: &str = "__erb_text";
 /// The variable in which ERB collects the output.
-pub(super) const BUFFER: &str = "_erbout";
+pub(super) const OUTPUT_VARIABLE: &str = "_erbout";
 
 /// The result of [`scan`].
 #[derive(Debug)]
@@ -68,42 +68,42 @@ impl Output {
 /// Splits a template. Every text is a valid template: an unclosed tag is text.
 pub(super) fn scan(source: &str) -> ScannedTemplate {
     let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], is_line_empty: true };
-    out.push(&format!("{BUFFER} = +''"), 1);
+    out.push(&format!("{OUTPUT_VARIABLE} = +''"), 1);
     let mut rest = source;
     let mut line = 1u32;
     let mut text = String::new();
     let mut text_line = 1u32;
     while let Some(tag_start) = rest.find("<%") {
-        let (before, tag) = rest.split_at(tag_start);
+        let (text_before, tag) = rest.split_at(tag_start);
         // `<%%` is a literal `<%`.
-        if let Some(after) = tag.strip_prefix("<%%") {
-            text.push_str(before);
-            if before == "\n" {
+        if let Some(text_after) = tag.strip_prefix("<%%") {
+            text.push_str(text_before);
+            if text_before == "\n" {
                 out.push_text(&mut text, text_line);
                 text_line = line;
             }
             text.push_str("<%");
-            line += newlines(before);
-            rest = after;
+            line += newlines(text_before);
+            rest = text_after;
             continue;
         }
-        let mut text_before = before;
+        let mut new_text = text_before;
         let (kind, code) = match tag.as_bytes().get(2) {
             Some(b'=') => ('=', &tag[3..]),
             Some(b'#') => ('#', &tag[3..]),
             Some(b'-') => {
                 // `<%-` at the start of a line removes the spaces and tabs before it.
-                let before_indent = before.trim_end_matches([' ', '\t']);
+                let unindented_text = text_before.trim_end_matches([' ', '\t']);
                 // Ruby's scanner also treats the position right after a tag as the start of a line.
-                if before_indent.ends_with('\n') || before_indent.is_empty() {
-                    text_before = before_indent;
+                if unindented_text.ends_with('\n') || unindented_text.is_empty() {
+                    new_text = unindented_text;
                 }
                 (' ', &tag[3..])
             }
             _ => (' ', &tag[2..]),
         };
-        text.push_str(text_before);
-        line += newlines(before);
+        text.push_str(new_text);
+        line += newlines(text_before);
         out.push_text(&mut text, text_line);
         let Some(tag) = find_tag_end(code) else {
             // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
@@ -125,14 +125,14 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
     }
     text.push_str(rest);
     out.push_text(&mut text, text_line);
-    out.push(BUFFER, line);
+    out.push(OUTPUT_VARIABLE, line);
     ScannedTemplate { ruby: out.ruby, texts: out.texts, lines: out.lines }
 }
 
 /// Appends the code of a tag. `kind` is `=` for output, `#` for a comment, and a space for other code.
 fn push_tag(out: &mut Output, kind: char, content: &str, line: u32) {
     match kind {
-        '=' => out.push(&format!("{BUFFER}.<<(({content}).to_s)"), line),
+        '=' => out.push(&format!("{OUTPUT_VARIABLE}.<<(({content}).to_s)"), line),
         '#' => {}
         _ => match content.strip_suffix('\n') {
             Some(without_break) => {
@@ -170,10 +170,11 @@ fn find_tag_end(code: &str) -> Option<ClosedTag> {
             start = end + 2;
             continue;
         }
-        let after = &code[end + 2..];
+        let text_after = &code[end + 2..];
         if code[start..end].ends_with('-') {
             content.push_str(&code[start..end - 1]);
-            let trims_line = after.is_empty() || after.starts_with('\n') || after.starts_with("\r\n");
+            let trims_line =
+                text_after.is_empty() || text_after.starts_with('\n') || text_after.starts_with("\r\n");
             return Some(ClosedTag { code: content, length: end + 2, trims_line });
         }
         content.push_str(&code[start..end]);

@@ -9,10 +9,10 @@ use ureq::http::Method;
 use super::access::{Auth, CheckedAccess};
 use super::error::{IronicError, Refusal, reason};
 use super::keystone;
-use super::version::{HEADER, Microversion, NEWEST_TESTED};
+use super::version::{Microversion, NEWEST_TESTED, VERSION_HEADER};
 use super::wire::{self, HttpAnswer};
 use base::encoding::basic_authorization;
-use base::text::duration;
+use base::text::format_duration;
 
 /// The timeout of retries while another request locks the node. Ironic itself waits about two seconds
 /// before it refuses.
@@ -31,11 +31,11 @@ pub struct Client {
     outage_timeout: Duration,
     pause: Duration,
     /// Tells the operator that a node is locked and for how long the client retries.
-    warn: Option<Warn>,
+    warn: Option<WarnFunction>,
 }
 
 /// Receives a warning.
-type Warn = Box<dyn Fn(String) + Send + Sync>;
+type WarnFunction = Box<dyn Fn(String) + Send + Sync>;
 
 impl Client {
     /// Authenticates and negotiates the API version. Fails if the server cannot be reached or is not Ironic.
@@ -84,7 +84,7 @@ impl Client {
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
-    pub fn set_outage_timeout(&mut self, timeout: Duration) {
+    pub fn with_outage_timeout(&mut self, timeout: Duration) {
         self.outage_timeout = timeout;
     }
 
@@ -107,12 +107,12 @@ impl Client {
     fn negotiate(&self) -> Result<Microversion, IronicError> {
         let request = "GET /v1/";
         let answer = self.send(&Method::GET, "/v1/", None)?;
-        let not_ironic_error = |problem: &str| {
+        let refuse_other_server = |problem: &str| {
             let address = wire::address(&self.base_url);
             Err(IronicError::NotIronic { address, problem: problem.to_owned() })
         };
         if answer.status == 404 {
-            return not_ironic_error("the server answers 404 (not found)");
+            return refuse_other_server("the server answers 404 (not found)");
         }
         if answer.status != 200 {
             let reason = reason(&answer.body);
@@ -122,17 +122,17 @@ impl Client {
             let name = format!("X-OpenStack-Ironic-API-{bound}-Version");
             answer.header(&name).and_then(|text| text.parse::<Microversion>().ok())
         };
-        let (Some(lowest), Some(highest)) = (header("Minimum"), header("Maximum")) else {
-            return not_ironic_error("the answer names no API versions");
+        let (Some(lowest_version), Some(highest_version)) = (header("Minimum"), header("Maximum")) else {
+            return refuse_other_server("the answer names no API versions");
         };
-        let requested_version = self.access.version.unwrap_or(highest.min(NEWEST_TESTED));
-        if (lowest..=highest).contains(&requested_version) {
+        let requested_version = self.access.version.unwrap_or(highest_version.min(NEWEST_TESTED));
+        if (lowest_version..=highest_version).contains(&requested_version) {
             return Ok(requested_version);
         }
         Err(IronicError::NotServed {
             requested_version,
-            lowest,
-            highest,
+            lowest: lowest_version,
+            highest: highest_version,
             address: wire::address(&self.base_url),
         })
     }
@@ -170,7 +170,7 @@ impl Client {
             {
                 let problem = error.to_string();
                 let problem = problem.trim_end_matches('.');
-                warn(format!("{problem}; trying again for up to {}", duration(timeout)));
+                warn(format!("{problem}; trying again for up to {}", format_duration(timeout)));
             }
             std::thread::sleep(self.pause.min(timeout));
         }
@@ -222,7 +222,7 @@ impl Client {
         let mut headers = Vec::new();
         // The request for the supported versions does not name one itself.
         if path != "/v1/" {
-            headers.push((HEADER, version.as_str()));
+            headers.push((VERSION_HEADER, version.as_str()));
         }
         headers.extend(authorization.as_ref().map(|(name, value)| (*name, value.as_str())));
         wire::exchange(&self.http, method, &format!("{}{path}", self.base_url), &headers, body)

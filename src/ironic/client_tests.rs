@@ -13,10 +13,10 @@ const VERSIONS: [(&str, &str); 2] =
 
 /// Starts a server that answers the request for its versions itself, and passes all others to `more`. The
 /// second argument of `more` counts its calls from 0.
-fn server(more: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Server {
+fn server(answer_others: impl Fn(&Request, usize) -> Vec<u8> + Send + Sync + 'static) -> Server {
     Server::start(move |request, number| match request.path() {
         "/v1/" => answer("200 OK", &VERSIONS, b"{}"),
-        _ => more(request, number - 1),
+        _ => answer_others(request, number - 1),
     })
 }
 
@@ -46,7 +46,7 @@ fn requests_use_the_newest_common_version() {
     let versions: Vec<Option<String>> = server
         .requests()
         .iter()
-        .map(|request| request.header(&HEADER.to_lowercase()).map(str::to_owned))
+        .map(|request| request.header(&VERSION_HEADER.to_lowercase()).map(str::to_owned))
         .collect();
     assert_eq!(versions, [None, Some("1.58".to_owned())]);
 }
@@ -114,7 +114,7 @@ fn safe_requests_are_retried_on_server_errors() {
         _ => server_error("database is locked"),
     });
     let mut client = connect(settings(&server)).unwrap();
-    client.set_outage_timeout(Duration::from_secs(60));
+    client.with_outage_timeout(Duration::from_secs(60));
     client.pause = Duration::from_millis(10);
     assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
     assert_eq!(client.create(Collection::Targets, JsonObject::new()).unwrap()["uuid"], "2");
@@ -125,7 +125,7 @@ fn safe_requests_are_retried_on_server_errors() {
         assert!(error.is_transient() && error.refusal() == Some(Refusal::Other), "{error}");
     }
     assert_eq!(server.requests().len(), 9);
-    client.set_outage_timeout(Duration::ZERO);
+    client.with_outage_timeout(Duration::ZERO);
     assert!(client.get(Collection::Targets, "1", &[]).unwrap_err().is_transient());
     assert_eq!(server.requests().len(), 10);
 }

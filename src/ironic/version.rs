@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The header that requests a version, and reports in the answer the version that was served.
-pub(super) const HEADER: &str = "X-OpenStack-Ironic-API-Version";
+pub(super) const VERSION_HEADER: &str = "X-OpenStack-Ironic-API-Version";
 /// The highest version that this client was tested with (Ironic 39).
 pub(super) const NEWEST_TESTED: Microversion = Microversion(1, 115);
 

@@ -10,7 +10,7 @@ use yaml::{Data, Node};
 pub(crate) const SECTIONS: [&str; 5] = ["azs", "vm_types", "vm_extensions", "disk_types", "networks"];
 
 /// The section that only a director uses, for VMs that compile packages.
-const COMPILATION: &str = "compilation";
+const COMPILATION_KEY: &str = "compilation";
 
 /// A cloud config.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl CloudConfig {
         let keys: Vec<String> = map.iter().filter_map(|(key, _)| key.as_str().map(str::to_owned)).collect();
         for key in keys.iter().filter(|key| !SECTIONS.contains(&key.as_str())) {
             map.remove(key);
-            if key != COMPILATION {
+            if key != COMPILATION_KEY {
                 let hint = did_you_mean(key, SECTIONS);
                 notes.push(format!(
                     "the cloud config has the unknown section '{key}', which is ignored{hint}"
@@ -107,8 +107,8 @@ mod tests {
         );
         let text = "azs: [{name: z1}]\ncompilation: {az: ((unset))}\ndisk_types: [{name: ssd}]\n\
                     networks: [{name: net}]\nvm_extensions: [{name: fast}]\nvm_types: [{name: small}]\n";
-        let more = text.replace("}]", "}, {name: other, x: ((unset))}]") + "vm_typs: []\n";
-        let (config, notes) = CloudConfig::reduce(node(&more), &manifest);
+        let longer_text = text.replace("}]", "}, {name: other, x: ((unset))}]") + "vm_typs: []\n";
+        let (config, notes) = CloudConfig::reduce(node(&longer_text), &manifest);
         let expected = node(&text.replace("compilation: {az: ((unset))}\n", ""));
         assert_eq!(yaml::emit(&config.node), yaml::emit(&expected));
         for section in SECTIONS {

@@ -126,7 +126,9 @@ mod tests {
 
     #[test]
     fn digest_ignores_the_userland() {
-        let manifest = |more: &str| text(&format!("{GROUP}cloud_provider: {{mbus: m{more}}}\n"), None, None);
+        let manifest = |further_text: &str| {
+            text(&format!("{GROUP}cloud_provider: {{mbus: m{further_text}}}\n"), None, None)
+        };
         assert_eq!(manifest(""), manifest(", userland: {url: a.tgz}"));
         assert_ne!(manifest(""), manifest(", properties: {a: 1}"));
     }

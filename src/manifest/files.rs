@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::shape::{manifest_directory_error, missing_manifest_error};
+use crate::document_kind::{manifest_directory_error, missing_manifest_error};
 use base::encryption::Encryption;
 use base::files::input;
 use base::text::shell_word;
@@ -34,8 +34,8 @@ pub(crate) fn read_bytes(path: &Path, kind: &str) -> Result<Vec<u8>> {
         false => input::read(path, input::MAX_FILE_BYTES),
     }
     .map_err(|error| match (error.kind(), kind) {
-        (io::ErrorKind::NotFound, input::MANIFEST) => missing_manifest_error(path),
-        (io::ErrorKind::IsADirectory, input::MANIFEST) => manifest_directory_error(path),
+        (io::ErrorKind::NotFound, input::MANIFEST_KIND) => missing_manifest_error(path),
+        (io::ErrorKind::IsADirectory, input::MANIFEST_KIND) => manifest_directory_error(path),
         _ => input::read_error(kind, path, error),
     })
 }

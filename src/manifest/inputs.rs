@@ -43,7 +43,7 @@ pub struct Inputs {
     /// Encryption of the vars store.
     pub encryption: Encryption,
     /// True if generated values are used for this run only and not written.
-    pub discards_generated: bool,
+    pub discards_generated_values: bool,
     /// True if the environment is deployed, so that an earlier run had values for its variables.
     pub is_deployed: bool,
 }

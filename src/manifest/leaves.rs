@@ -35,9 +35,9 @@ fn collect_leaves(node: &Node, tokens: &mut Vec<Token>, leaves: &mut Vec<Leaf>) 
             }
         }
         Data::Seq(items) if !items.is_empty() => {
-            let names = name_counts(items);
+            let counts_by_name = name_counts(items);
             for (index, item) in items.iter().enumerate() {
-                tokens.push(token(item, index, &names));
+                tokens.push(token(item, index, &counts_by_name));
                 collect_leaves(item, tokens, leaves);
                 tokens.pop();
             }
@@ -58,15 +58,15 @@ fn name_counts(items: &[Node]) -> HashMap<&str, usize, RandomState> {
 }
 
 /// Selects an item by its name if the name is unique, otherwise by its index.
-fn token(item: &Node, number: usize, names: &HashMap<&str, usize, RandomState>) -> Token {
-    match name(item).filter(|item_name| names.get(item_name) == Some(&1)) {
+fn token(item: &Node, index: usize, counts_by_name: &HashMap<&str, usize, RandomState>) -> Token {
+    match name(item).filter(|item_name| counts_by_name.get(item_name) == Some(&1)) {
         Some(value) => Token::Match {
             key: "name".into(),
             value: value.into(),
             is_optional: false,
             modifiers: Vec::new(),
         },
-        None => Token::Index { index: i64::try_from(number).unwrap_or(i64::MAX), modifiers: Vec::new() },
+        None => Token::Index { index: i64::try_from(index).unwrap_or(i64::MAX), modifiers: Vec::new() },
     }
 }
 

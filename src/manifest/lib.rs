@@ -11,6 +11,7 @@ mod cloud_config;
 pub mod cpi_config;
 mod deploy_text;
 pub mod deployment;
+mod document_kind;
 mod files;
 mod inputs;
 mod leaves;
@@ -19,7 +20,6 @@ mod node_kind;
 pub mod ops;
 mod reader;
 mod secrets;
-mod shape;
 mod unknown_keys;
 mod userland;
 pub mod variables;
@@ -31,19 +31,19 @@ pub use cloud_config::CloudConfig;
 pub use cpi_config::{CpiConfig, CpiEntry, cpi_label};
 pub use deploy_text::deploy_text;
 pub use deployment::Deployment;
+pub use document_kind::{
+    MANIFEST_SECTIONS, bare_missing_manifest_error, file_option, is_manifest, manifest_directory_error,
+    missing_manifest_error, missing_manifest_or_state_error, non_manifest_reason,
+};
 pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs};
 pub use leaves::Leaf;
 pub use load::{
-    LoadOptions, LoadedManifest, interpolate, load, load_outline, load_with_check, load_with_options,
-    pass_file_hint, read_certificates, read_environment_name, read_static_addresses, register_secrets,
+    LoadOptions, LoadedManifest, certificate_expiries, interpolate, load, load_outline, load_with_check,
+    load_with_options, pass_file_hint, read_environment_name, read_static_addresses, register_secrets,
 };
 pub use node_kind::kind_with_article;
 pub use secrets::{register_named_secrets, register_property_secrets, register_url_secrets};
-pub use shape::{
-    MANIFEST_SECTIONS, bare_missing_manifest_error, is_manifest, manifest_directory_error,
-    missing_manifest_error, missing_manifest_or_state_error, non_manifest_reason, option_of_file,
-};
 pub use unknown_keys::unknown_keys;
 pub use userland::UserlandRef;
 pub use variables::VariableValue;

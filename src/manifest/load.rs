@@ -7,18 +7,18 @@ use std::thread;
 use time::OffsetDateTime;
 
 use super::deployment::{Az, CloudProvider, PreviousAgent};
+use super::document_kind::{
+    MANIFEST_SECTIONS, has_manifest_section, hints_for_misspelt_sections, refuse_other_files,
+};
 use super::leaves::{Leaf, leaves};
 use super::node_kind::kind_with_article;
 use super::ops::{self, ItemLookup, Ops, PathError};
 use super::reader::ProblemList;
 use super::secrets::KnownInputs;
-use super::shape::{
-    MANIFEST_SECTIONS, has_manifest_section, hints_for_misspelt_sections, refuse_other_files,
-};
 use super::variables::Declarations;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
-    Definitions, MbusOutline, PreviousMbus, Resolver, Sources, VariableOrigin, VariableValue,
+    Definitions, GivenValues, MbusOutline, PreviousMbus, Resolver, VariableOrigin, VariableValue,
     prefix_warnings, values,
 };
 use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, previous};
@@ -264,7 +264,7 @@ fn load_with_options_and_check(
     let secret_warning = partial_inputs.register_secrets(redactor);
     outcome?;
     let declared_certificates = partial_inputs.collect_declared_certificates(now);
-    let PartialInputs { sources, store, definitions, mut root, cpi_config, cloud_config, .. } =
+    let PartialInputs { given_values, store, definitions, mut root, cpi_config, cloud_config, .. } =
         partial_inputs;
     let PartialInputs {
         notes, values, generated_names, warnings, previous_mbus, replaced_references, ..
@@ -274,9 +274,9 @@ fn load_with_options_and_check(
         let value = ops::find(&root, &path).map_err(|error| PathError { hint: None, ..error });
         root = value?.into_owned();
     }
-    let all_variables = || sources.iter().chain(store.iter().flat_map(VarsStore::iter));
+    let all_variables = || given_values.iter().chain(store.iter().flat_map(VarsStore::iter));
     let origin = |(name, _): (&str, &Node)| {
-        Some((name.to_owned(), VariableOrigin::of(name, &sources, store.as_ref(), &definitions)?))
+        Some((name.to_owned(), VariableOrigin::of(name, &given_values, store.as_ref(), &definitions)?))
     };
     let certificate = |(name, value): (&str, &Node)| {
         Some((name.to_owned(), value.get("certificate")?.as_str()?.to_owned()))
@@ -310,13 +310,14 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
     exempt_paths(inputs, redactor);
     let mut partial_inputs = PartialInputs::default();
     // Loading reports errors in the inputs; here they are ignored.
-    let _ = partial_inputs.sources.fill(inputs);
+    let _ = partial_inputs.given_values.fill(inputs);
     let _ = read_outline(inputs, &mut partial_inputs.root, &mut Vec::new());
     partial_inputs.urls = secrets::literal_urls(&partial_inputs.root);
     partial_inputs.definitions = Definitions::of(&partial_inputs.root).unwrap_or_default();
     partial_inputs.cpi_config =
-        inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG).ok());
-    let cloud_config = inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG).ok());
+        inputs.cpi_config.as_ref().and_then(|path| read_config(path, CPI_CONFIG_NAME).ok());
+    let cloud_config =
+        inputs.cloud_config.as_ref().and_then(|path| read_config(path, CLOUD_CONFIG_NAME).ok());
     partial_inputs.cloud_config = cloud_config.map(CloudConfig::with_all_entries);
     let path = inputs.vars_store.as_ref().or(inputs.default_vars_store.as_ref());
     partial_inputs.store = path.and_then(|path| VarsStore::open(path, &inputs.encryption).ok());
@@ -326,7 +327,7 @@ pub fn register_secrets(inputs: &Inputs, redactor: &Redactor) {
 
 /// The inputs read so far.
 struct PartialInputs {
-    sources: Sources,
+    given_values: GivenValues,
     definitions: Definitions,
     store: Option<VarsStore>,
     root: Node,
@@ -349,7 +350,7 @@ struct PartialInputs {
 impl Default for PartialInputs {
     fn default() -> Self {
         PartialInputs {
-            sources: Sources::default(),
+            given_values: GivenValues::default(),
             definitions: Definitions::default(),
             store: None,
             root: Data::Null.into(),
@@ -376,7 +377,7 @@ impl PartialInputs {
         now: OffsetDateTime,
         check: &ValuesCheck<'_>,
     ) -> Result<()> {
-        self.sources.fill(inputs)?;
+        self.given_values.fill(inputs)?;
         let outline = read_outline(inputs, &mut self.root, &mut self.warnings);
         if options.refuses_other_files {
             // Ops files cannot be applied to a file of another kind. This error explains why their operations
@@ -386,15 +387,15 @@ impl PartialInputs {
         outline?;
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
-        self.store = match open_store(inputs, &self.sources, &self.definitions) {
+        self.store = match open_store(inputs, &self.given_values, &self.definitions) {
             Err(error) if inputs.lacks_vars_store_name() => {
                 // The check may fail with a better error, which names the vars store.
-                check(&values(&self.definitions, &self.sources, None))?;
+                check(&values(&self.definitions, &self.given_values, None))?;
                 return Err(error);
             }
             result => result?,
         };
-        let values_before = values(&self.definitions, &self.sources, self.store.as_ref());
+        let values_before = values(&self.definitions, &self.given_values, self.store.as_ref());
         check(&values_before)?;
         let new_store_path =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
@@ -402,21 +403,21 @@ impl PartialInputs {
         // Values of variables, which interpolation inserts, may have parentheses.
         let open_reference_warnings = unclosed_warnings(&self.root);
         let mbus = MbusOutline::of(&self.root);
-        let mut resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        let mut resolver = Resolver::new(&self.given_values, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
         resolver.remove_satisfied_definitions(&mut self.root)?;
         resolver.interpolate(&mut self.root)?;
         if let Some(path) = &inputs.cpi_config {
-            let config = read_config(path, CPI_CONFIG)?;
-            refuse_manifest(&config, path, "--cpi-config", CPI_CONFIG)
+            let config = read_config(path, CPI_CONFIG_NAME)?;
+            refuse_manifest(&config, path, "--cpi-config", CPI_CONFIG_NAME)
                 .map_err(|error| error.with_hint("name the file that has `cpis` at its top level"))?;
             resolver.interpolate(self.cpi_config.insert(config))?;
         }
         if let Some(path) = &inputs.cloud_config {
-            let config = read_config(path, CLOUD_CONFIG)?;
+            let config = read_config(path, CLOUD_CONFIG_NAME)?;
             // Other environments may use the parts that this one does not.
             resolver.mark_used(&config);
-            refuse_manifest(&config, path, "--cloud-config", CLOUD_CONFIG).map_err(|error| {
+            refuse_manifest(&config, path, "--cloud-config", CLOUD_CONFIG_NAME).map_err(|error| {
                 error.with_hint(
                     "save the cloud config of the director: `bosh cloud-config > cloud-config.yml`",
                 )
@@ -435,10 +436,11 @@ impl PartialInputs {
                 .with_hints(hints_for_misspelt_sections(&self.root, &["variables"]))
                 .with_hints(hints_for_missing(&resolver, inputs, &self.definitions))
         });
-        let unused_error = options.requires_use.then(|| unused_error(&self.sources, &resolver)).flatten();
+        let unused_error =
+            options.requires_use.then(|| unused_error(&self.given_values, &resolver)).flatten();
         if options.warns_of_unused {
             self.warnings.extend(unused_warnings(inputs, &resolver));
-            self.warnings.extend(manifest_as_variables_warnings(inputs, &self.sources, &resolver));
+            self.warnings.extend(manifest_as_variables_warnings(inputs, &self.given_values, &resolver));
             self.warnings.extend(prefix_warnings(inputs));
         }
         if options.requires_values {
@@ -453,11 +455,13 @@ impl PartialInputs {
                 );
             }
         }
-        self.previous_mbus = mbus.previous(&self.sources, &self.definitions, self.store.as_mut(), now);
-        self.values = values(&self.definitions, &self.sources, self.store.as_ref());
-        let is_new = |(after, before): &(&VariableValue, &VariableValue)| after.value != before.value;
+        self.previous_mbus = mbus.previous(&self.given_values, &self.definitions, self.store.as_mut(), now);
+        self.values = values(&self.definitions, &self.given_values, self.store.as_ref());
+        let is_new = |(value_after, value_before): &(&VariableValue, &VariableValue)| {
+            value_after.value != value_before.value
+        };
         let new_values = self.values.iter().zip(&values_before).filter(is_new);
-        self.generated_names = new_values.map(|(after, _)| after.name.clone()).collect();
+        self.generated_names = new_values.map(|(value_after, _)| value_after.name.clone()).collect();
         if let Some(path) = new_store_path.filter(|path| path.exists()) {
             self.notes.push(format!("generated variables are saved in '{}'", path.display()));
         }
@@ -468,7 +472,7 @@ impl PartialInputs {
     /// whether it is secret.
     fn interpolate_known(&mut self) {
         let now = OffsetDateTime::UNIX_EPOCH;
-        let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        let resolver = Resolver::new(&self.given_values, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
         let cloud_config = self.cloud_config.iter_mut().map(|config| &mut config.node);
         for root in [&mut self.root].into_iter().chain(&mut self.cpi_config).chain(cloud_config) {
@@ -483,7 +487,7 @@ impl PartialInputs {
         &mut self,
         now: OffsetDateTime,
     ) -> BTreeMap<String, DeclaredCertificate> {
-        let resolver = Resolver::new(&self.sources, &self.definitions, self.store.as_mut(), now);
+        let resolver = Resolver::new(&self.given_values, &self.definitions, self.store.as_mut(), now);
         let mut resolver = resolver.read_only();
         let mut declared_certificates = BTreeMap::new();
         for definition in self.definitions.iter() {
@@ -506,13 +510,13 @@ impl PartialInputs {
             self.definitions.iter().filter(|definition| definition.kind.as_deref() == Some("password"));
         let cloud_config = self.cloud_config.iter().map(|config| &config.node);
         let configs = self.cpi_config.iter().chain(cloud_config);
-        let variables = self.sources.iter().chain(self.store.iter().flat_map(VarsStore::iter));
+        let variables = self.given_values.iter().chain(self.store.iter().flat_map(VarsStore::iter));
         let previous =
-            self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.sources.previous());
+            self.store.as_ref().and_then(VarsStore::previous).into_iter().chain(self.given_values.previous());
         let known_inputs = KnownInputs {
             documents: configs.chain([&self.root]).collect(),
             variables: variables.chain(previous.map(|list| (previous::PREVIOUS_KEY, list))).collect(),
-            outputs: self.sources.outputs(),
+            outputs: self.given_values.outputs(),
             password_variables: passwords.map(|password| password.name.as_str()).collect(),
             urls: &self.urls,
         };
@@ -546,7 +550,7 @@ fn exempt_paths(inputs: &Inputs, redactor: &Redactor) {
 }
 
 /// Reads the certificates of a manifest and its vars store, in order of expiry.
-pub fn read_certificates(manifest: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
+pub fn certificate_expiries(manifest: &LoadedManifest) -> Vec<expiry::CertificateExpiry> {
     let store =
         manifest.vars_store.as_ref().and_then(|path| VarsStore::open(path, &manifest.encryption).ok());
     let Data::Map(map) = &manifest.root.data else { return Vec::new() };
@@ -592,16 +596,16 @@ pub(super) fn parse_path(argument: &str, text: &str) -> Result<ops::Path> {
 pub(super) fn load_declarations(manifests: &[Inputs]) -> Result<Declarations> {
     let mut declarations = Declarations::default();
     for inputs in manifests {
-        declarations.sources = Sources::read(inputs)?;
+        declarations.given_values = GivenValues::read(inputs)?;
         declarations.manifests.push(Definitions::of(&load_outline(inputs)?)?);
     }
     Ok(declarations)
 }
 
 /// The name of the CPI config in errors.
-const CPI_CONFIG: &str = "CPI config";
+const CPI_CONFIG_NAME: &str = "CPI config";
 /// The name of the cloud config in errors.
-const CLOUD_CONFIG: &str = "cloud config";
+const CLOUD_CONFIG_NAME: &str = "cloud config";
 
 fn read_config(path: &Path, kind: &str) -> Result<Node> {
     let config = yaml::load(&files::read_text(path, kind)?, files::source_path(path))?;
@@ -632,7 +636,7 @@ pub fn read_environment_name(inputs: &Inputs) -> Option<String> {
 /// Loads the manifest and returns the `static_ips` of the instance group. Returns none if it cannot be
 /// loaded.
 pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
-    let inputs = Inputs { discards_generated: true, ..inputs.clone() };
+    let inputs = Inputs { discards_generated_values: true, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
     let Ok(manifest) = load_with_options(&inputs, &options, redactor) else { return Vec::new() };
@@ -794,7 +798,11 @@ fn pass_options_hint(description: &str, options: &str) -> String {
 }
 
 /// Opens the named vars store, or the default one if a declared variable has to be generated.
-fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> Result<Option<VarsStore>> {
+fn open_store(
+    inputs: &Inputs,
+    given_values: &GivenValues,
+    definitions: &Definitions,
+) -> Result<Option<VarsStore>> {
     let open = |path: &PathBuf| {
         let store = VarsStore::open(path, &inputs.encryption)?;
         let option = if inputs.vars_store.is_some() { " (--vars-store)" } else { "" };
@@ -812,7 +820,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
                 }
             })
         })?;
-        if inputs.discards_generated {
+        if inputs.discards_generated_values {
             return Ok(Some(store.detach()));
         }
         store.reencrypt().map(Some)
@@ -823,7 +831,7 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     let must_generate = || {
         definitions
             .iter()
-            .any(|definition| definition.kind.is_some() && sources.get(&definition.name).is_none())
+            .any(|definition| definition.kind.is_some() && given_values.get(&definition.name).is_none())
     };
     match &inputs.default_vars_store {
         Some(path) if must_generate() => open(path),
@@ -838,8 +846,8 @@ fn open_store(inputs: &Inputs, sources: &Sources, definitions: &Definitions) -> 
     }
 }
 
-fn unused_error(sources: &Sources, resolver: &Resolver<'_>) -> Option<Error> {
-    let mut names: Vec<&str> = sources
+fn unused_error(given_values: &GivenValues, resolver: &Resolver<'_>) -> Option<Error> {
+    let mut names: Vec<&str> = given_values
         .iter()
         .map(|(name, _)| name)
         .chain(resolver.stored_names())
@@ -874,11 +882,11 @@ fn unclosed_warnings(root: &Node) -> Vec<String> {
 /// Returns a warning for each `--vars-file` that is a manifest.
 fn manifest_as_variables_warnings(
     inputs: &Inputs,
-    sources: &Sources,
+    given_values: &GivenValues,
     resolver: &Resolver<'_>,
 ) -> Vec<String> {
     let sections = MANIFEST_SECTIONS.iter().filter(|section| !resolver.is_used(section));
-    let positions = sections.filter_map(|section| Some(&sources.get(section)?.position));
+    let positions = sections.filter_map(|section| Some(&given_values.get(section)?.position));
     let paths: BTreeSet<&PathBuf> = positions.filter_map(|position| position.source.as_deref()).collect();
     let is_vars_file = |path: &&PathBuf| inputs.vars_files.contains(path);
     let vars_files = paths.into_iter().filter(is_vars_file);
@@ -967,22 +975,23 @@ mod tests {
     #[test]
     fn command_that_only_reads_does_not_claim_to_generate() {
         let directory = tempfile::tempdir().unwrap();
-        let load_with_length = |length: u8, discards_generated: bool| {
+        let load_with_length = |length: u8, discards_generated_values: bool| {
             let manifest = format!(
                 "name: env\nvariables:\n- {{name: pin, type: password, update_mode: converge, options: \
                  {{length: {length}}}}}\n"
             );
-            let inputs = Inputs { discards_generated, ..inputs(directory.path(), &manifest, None, &[]) };
+            let inputs =
+                Inputs { discards_generated_values, ..inputs(directory.path(), &manifest, None, &[]) };
             load(&inputs, &Redactor::default()).unwrap().notes
         };
         let read_store = || std::fs::read(directory.path().join("vars.yml")).unwrap();
         load_with_length(6, false);
-        let before = read_store();
+        let stored_text_before = read_store();
         let notes = load_with_length(8, true);
         assert_eq!(notes, ["create-env generates variable 'pin' again: its length is not 8"]);
-        assert_eq!(read_store(), before);
+        assert_eq!(read_store(), stored_text_before);
         assert_eq!(load_with_length(8, false), ["variable 'pin' is generated again: its length is not 8"]);
-        assert_ne!(read_store(), before);
+        assert_ne!(read_store(), stored_text_before);
     }
 
     #[test]

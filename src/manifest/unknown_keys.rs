@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::deployment::{CPI_KEYS, RESOURCES, misspelt_size, unknown_cpi_key};
+use crate::deployment::{CPI_KEYS, RESOURCE_KEYS, misspelt_size, unknown_cpi_key};
 use crate::load::LoadedManifest;
 use crate::shape::MANIFEST_KEYS;
 use base::error::did_you_mean;
@@ -25,7 +25,7 @@ const RELEASE_KEYS: &[&str] = &["exported_from", "name", "sha1", "stemcell", "ur
 const CPI_CONFIG_ENTRY_KEYS: &[&str] =
     &["exec_path", "migrated_from", "name", "properties", "type", "userland"];
 /// Keys of entries by their section in the manifest or the cloud config.
-const ENTRIES: [(&str, &[&str]); 5] = [
+const ENTRY_KEYS: [(&str, &[&str]); 5] = [
     ("azs", &["cloud_properties", "cpi", "name"]),
     ("vm_types", &["cloud_properties", "cloud_properties_by_cpi", "name"]),
     ("vm_extensions", &["cloud_properties", "cloud_properties_by_cpi", "name"]),
@@ -35,7 +35,7 @@ const ENTRIES: [(&str, &[&str]); 5] = [
 /// Keys of pools by their section. In pools, [`MANIFEST_KEYS`], [`JOB_KEYS`], [`RELEASE_KEYS`] and the lists
 /// below, an unknown key is reported only if it resembles one of these (`check_spelling`). So keys that only
 /// `bosh` or a director knows may be missing.
-const POOLS: [(&str, &[&str]); 2] = [
+const POOL_KEYS: [(&str, &[&str]); 2] = [
     (
         "resource_pools",
         &["cloud_properties", "cloud_properties_by_cpi", "env", "name", "network", "size", "stemcell"],
@@ -109,12 +109,12 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
             check(userland, &format!("cpis[{index}].userland"), USERLAND_KEYS, &mut warnings);
         }
     }
-    for (section, known_keys) in ENTRIES {
+    for (section, known_keys) in ENTRY_KEYS {
         for (path, entry) in entries(manifest, section) {
             check(entry, &path, known_keys, &mut warnings);
         }
     }
-    for (section, known_keys) in POOLS {
+    for (section, known_keys) in POOL_KEYS {
         for (path, entry) in entries(manifest, section) {
             check_spelling(entry, &path, known_keys, &mut warnings);
             if let Some(stemcell) = entry.get("stemcell") {
@@ -146,7 +146,7 @@ pub fn unknown_keys(manifest: &LoadedManifest) -> Vec<String> {
             check_spelling(job, &format!("{path}.jobs[{index}]"), JOB_KEYS, &mut warnings);
         }
         if let Some(resources) = group.get("vm_resources") {
-            check(resources, &format!("{path}.vm_resources"), &RESOURCES, &mut warnings);
+            check(resources, &format!("{path}.vm_resources"), &RESOURCE_KEYS, &mut warnings);
         }
     }
     warnings

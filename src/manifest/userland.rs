@@ -17,7 +17,7 @@ use crate::reader::{Field, Problems};
 use yaml::Data;
 
 /// The name of the userland of this machine.
-const HOST: &str = "host";
+const HOST_USERLAND: &str = "host";
 
 /// A root file system in which a CPI is compiled and runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct UserlandRef {
 impl UserlandRef {
     /// Returns the userland that an option names; `None` for `host`.
     pub fn named(url: &str) -> Option<Self> {
-        (url != HOST).then(|| UserlandRef {
+        (url != HOST_USERLAND).then(|| UserlandRef {
             url: url.to_owned(),
             sha1: None,
             files: Vec::new(),

@@ -127,14 +127,14 @@ impl VarsProgram {
             }
             ExecutionEnd::TimedOut => ProgramFailure::invalid(format!(
                 "{name} did not end within {}",
-                base::text::duration(limits.timeout)
+                base::text::format_duration(limits.timeout)
             ))
             .with_hint(
                 "log in to the store or unlock it first, because the program cannot ask questions here",
             ),
             ExecutionEnd::TooLarge => ProgramFailure::invalid(format!(
                 "{name} printed more than {}",
-                base::text::bytes(limits.max_output_bytes)
+                base::text::format_bytes(limits.max_output_bytes)
             ))
             .with_hint("let it print only the variables of this environment"),
         };

@@ -23,7 +23,7 @@ use ureq::unversioned::transport::{
 
 use crate::known_certificate::TlsConnector;
 use base::signals::SignalCheck;
-use base::text::duration;
+use base::text::format_duration;
 
 /// Interval between two checks for a signal while a connection waits.
 pub const INTERRUPT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -72,7 +72,7 @@ pub fn dial(
         let _ = sender.send(connect(&host, port, start, timeout));
     })?;
     let timeout_error = || {
-        let text = format!("no connection within {}", duration(timeout));
+        let text = format!("no connection within {}", format_duration(timeout));
         io::Error::new(io::ErrorKind::TimedOut, text)
     };
     loop {

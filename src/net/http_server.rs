@@ -52,8 +52,8 @@ mod base64_text {
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Serves HTTP/1 on a stream until it ends. `header_timeout` is the timeout for the headers of a request and
-/// for an idle connection; `server` names the server in the log.
-pub async fn serve_connection<S>(stream: S, app: Router, header_timeout: Duration, server: &str)
+/// for an idle connection; `server_name` names the server in the log.
+pub async fn serve_connection<S>(stream: S, app: Router, header_timeout: Duration, server_name: &str)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -73,7 +73,7 @@ where
                 let _ = timeout(LINGER_TIMEOUT, tokio::io::copy(&mut stream, &mut tokio::io::sink())).await;
             }
         }
-        Err(error) => tracing::debug!(%error, "a connection to the {server} failed"),
+        Err(error) => tracing::debug!(%error, "a connection to the {server_name} failed"),
     }
 }
 

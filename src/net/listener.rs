@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 pub const OTHER_ADDRESS_HINT: &str = "replace the address everywhere in the manifest";
 
 /// The state of a listening socket in `/proc/net/tcp`.
-const LISTENING: &str = "0A";
+const LISTEN_STATE: &str = "0A";
 
 /// A process that listens at an address of this machine.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn find_listening_socket(table: &str, address: IpAddr, port: u16) -> Option<(u64
         let has_all = listener_address.is_unspecified() && (listener_address.is_ipv6() || address.is_ipv4());
         let has_address = has_all || listener_address.to_canonical() == address.to_canonical();
         let has_port = u16::from_str_radix(listener_port, 16).ok()? == port;
-        (*state == LISTENING && has_port && has_address).then_some(())?;
+        (*state == LISTEN_STATE && has_port && has_address).then_some(())?;
         Some((fields.get(9)?.parse().ok()?, fields.get(7)?.parse().ok()?))
     })
 }

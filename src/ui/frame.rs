@@ -46,13 +46,15 @@ pub(super) fn lines(
 ) -> Vec<String> {
     let parents: Vec<StageId> = tree.stages().filter_map(|(_, stage)| stage.parent).collect();
     // The outermost stage is the last line, below its children.
-    let outermost = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
+    let outermost_stage = tree.stages().find(|(_, stage)| stage.depth == 0 && stage.has_children);
     let innermost_stages: Vec<&RunningStage> = tree
         .stages()
-        .filter(|(id, _)| !parents.contains(id) && outermost.is_none_or(|(outermost, _)| *id != outermost))
+        .filter(|(id, _)| {
+            !parents.contains(id) && outermost_stage.is_none_or(|(outermost_stage, _)| *id != outermost_stage)
+        })
         .map(|(_, stage)| stage)
         .collect();
-    let run_line = outermost.map(|(_, stage)| space.run_line(stage, step, now));
+    let run_line = outermost_stage.map(|(_, stage)| space.run_line(stage, step, now));
 
     // The last row stays free for the cursor.
     let room = space.rows.saturating_sub(1).max(1).saturating_sub(usize::from(run_line.is_some()));
@@ -110,17 +112,17 @@ impl TerminalSpace {
     fn usual_duration(self, stage: &RunningStage, now: Instant) -> Styled {
         match visible_usual_duration(stage, now).filter(|_| self.is_wide()) {
             Some(usual_duration) => Styled::default()
-                .colored(Color::Dim, format!("  usually {}", base::text::duration(usual_duration))),
+                .colored(Color::Dim, format!("  usually {}", base::text::format_duration(usual_duration))),
             None => Styled::default(),
         }
     }
 
     /// Returns a name between the parts before and after it, shortened to make room for `details`.
-    fn with_fitted_name(self, first: Styled, name: &str, details: Styled) -> Styled {
+    fn with_fitted_name(self, line_start: Styled, name: &str, details: Styled) -> Styled {
         let room =
-            self.usable_columns().saturating_sub(first.width() + details.width()).max(MIN_NAME_COLUMNS);
+            self.usable_columns().saturating_sub(line_start.width() + details.width()).max(MIN_NAME_COLUMNS);
         let name = Styled::plain(name).cut(room, false, self.ellipsis());
-        first.and(name).and_line(details)
+        line_start.and(name).and_line(details)
     }
 
     /// Returns the number of usable columns. A terminal may wrap after its last column.
@@ -143,8 +145,8 @@ impl TerminalSpace {
     /// Returns the line of a stage: the first of its forms that has room for the whole name, or the last one.
     /// The time comes first, so that a narrow terminal cuts the details.
     fn stage_line(self, stage: &RunningStage, now: Instant) -> Styled {
-        let first = Styled::plain("  ".repeat(stage.depth)).and_line(self.spinner(stage, now));
-        let first = first.and(self.clock(stage, now));
+        let line_start = Styled::plain("  ".repeat(stage.depth)).and_line(self.spinner(stage, now));
+        let line_start = line_start.and(self.clock(stage, now));
         let detail = |text: Option<String>| {
             text.map_or_else(Styled::default, |text| Styled::plain(format!("  {text}")))
         };
@@ -153,31 +155,31 @@ impl TerminalSpace {
         let forms = match stage.done_and_total() {
             Some((amount_done, total)) => {
                 let percent = u128::from(amount_done) * 100 / u128::from(total);
-                let percent = first.clone().and(format!("{percent:>3}% "));
+                let percent = line_start.clone().and(format!("{percent:>3}% "));
                 match self.is_wide() {
                     true => vec![
-                        (first.and_line(self.bar(amount_done, total)), all_details),
+                        (line_start.and_line(self.bar(amount_done, total)), all_details),
                         (percent.clone(), amount),
                         (percent, detail(stage.rate_text(now))),
                     ],
                     false => vec![(percent, Styled::default())],
                 }
             }
-            None => vec![(first, all_details)],
+            None => vec![(line_start, all_details)],
         };
         let room = self.usable_columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
-        let fits = |(first, details): &&(Styled, Styled)| first.width() + details.width() <= room;
+        let fits = |(line_start, details): &&(Styled, Styled)| line_start.width() + details.width() <= room;
         let form = forms.iter().find(fits).or(forms.last()).cloned().unwrap_or_default();
         self.with_fitted_name(form.0, &stage.name, form.1)
     }
 
     /// Returns the line of the whole run.
     fn run_line(self, stage: &RunningStage, step: Option<&CurrentStep>, now: Instant) -> Styled {
-        let first = self.spinner(stage, now).and(self.clock(stage, now));
-        let first = first.colored(Color::Bold, stage.name.as_str());
+        let line_start = self.spinner(stage, now).and(self.clock(stage, now));
+        let line_start = line_start.colored(Color::Bold, stage.name.as_str());
         let step = step
             .map(|CurrentStep { number, count, description }| format!(" {number}/{count}: {description}"));
-        self.with_fitted_name(first, &step.unwrap_or_default(), self.usual_duration(stage, now))
+        self.with_fitted_name(line_start, &step.unwrap_or_default(), self.usual_duration(stage, now))
     }
 }
 

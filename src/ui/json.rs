@@ -16,7 +16,7 @@ pub(super) struct Json {
 
 /// A line of output: an event with its time and the version of the format.
 #[derive(Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     v: u32,
     time: String,
     #[serde(flatten)]
@@ -32,7 +32,7 @@ impl Json {
 impl Sink for Json {
     fn receive(&self, event: &Event) {
         if let Ok(line) =
-            serde_json::to_string(&Line { v: FORMAT_VERSION, time: text::now_milliseconds(), event })
+            serde_json::to_string(&EventLine { v: FORMAT_VERSION, time: text::now_milliseconds(), event })
         {
             self.output.print_out(&base::text::escape_json(&line));
         }
@@ -58,7 +58,8 @@ mod tests {
             elapsed: std::time::Duration::from_millis(1500),
         };
         let line =
-            serde_json::to_string(&Line { v: FORMAT_VERSION, time: "T".to_owned(), event: &event }).unwrap();
+            serde_json::to_string(&EventLine { v: FORMAT_VERSION, time: "T".to_owned(), event: &event })
+                .unwrap();
         assert_eq!(
             line,
             r#"{"v":1,"time":"T","event":"stage_finished","id":3,"outcome":"skipped","reason":"unchanged","elapsed_ms":1500}"#

@@ -19,4 +19,4 @@ pub use canvas::{can_redraw, stdout_columns};
 pub use full_screen::FullScreen;
 pub use renderer::{Format, Options, Renderer, create_renderer};
 pub use styled::{cut, fit, longest_word, width, wrap};
-pub use text::for_terminal;
+pub use text::clean_bytes;

@@ -18,7 +18,7 @@ use base::events::{Event, Outcome, RunReport, Sink};
 /// A running stage that prints nothing for this long gets a line.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(60);
 /// The minimum usual duration that is shown at the start of a stage.
-const LONG_STAGE: Duration = Duration::from_secs(10);
+const LONG_STAGE_DURATION: Duration = Duration::from_secs(10);
 
 /// The renderer for logs.
 pub(super) struct Plain {
@@ -82,8 +82,8 @@ impl Inner {
             Event::StageStarted { id, parent, name, usual_duration } => {
                 let stage = state.tree.start(*id, *parent, name, *usual_duration);
                 let expectation = usual_duration
-                    .filter(|duration| *duration >= LONG_STAGE)
-                    .map(|duration| format!(" usually {}", base::text::duration(duration)))
+                    .filter(|duration| *duration >= LONG_STAGE_DURATION)
+                    .map(|duration| format!(" usually {}", base::text::format_duration(duration)))
                     .unwrap_or_default();
                 self.print_stage_line(stage.depth, &format!("{} ...{expectation}", stage.name));
                 if !state.has_heartbeat_thread {
@@ -108,7 +108,7 @@ impl Inner {
             }
             Event::StageFinished { id, outcome, elapsed } => {
                 if let Some(stage) = state.tree.finish(*id) {
-                    let time = base::text::duration(*elapsed);
+                    let time = base::text::format_duration(*elapsed);
                     let outcome = match outcome {
                         Outcome::Done => format!("{} in {time}", paint(color, Color::Green, "done")),
                         Outcome::Skipped { reason } => {
@@ -141,20 +141,20 @@ impl Inner {
                 self.output.print_err(&self.format_message(&text::warning_lines(warning)));
             }
             Event::RunFinished { has_succeeded: true, summary, elapsed, exit_code, report, log, .. } => {
-                self.print_report(report.as_deref(), *exit_code, *elapsed);
+                self.print_summary(report.as_deref(), *exit_code, *elapsed);
                 let label = paint(color, Color::Green, "Succeeded");
                 let summary = base::text::clean(summary);
                 self.output.print_out(&format!(
                     "{}{label} in {}: {summary}",
                     self.time(),
-                    base::text::duration(*elapsed)
+                    base::text::format_duration(*elapsed)
                 ));
                 if let Some(log) = log {
                     self.output.print_out(&format!("{}log: {}", self.time(), base::text::clean_line(log)));
                 }
             }
             Event::RunFinished { errors, notes, hints, elapsed, exit_code, report, log, .. } => {
-                self.print_report(report.as_deref(), *exit_code, *elapsed);
+                self.print_summary(report.as_deref(), *exit_code, *elapsed);
                 let lines = text::failure_lines(errors, notes, hints, log.as_deref());
                 let lines: Vec<String> = lines.iter().flat_map(|line| self.fit(line)).collect();
                 // Programs look for `error:` at the start of a line.
@@ -179,7 +179,7 @@ impl Inner {
     }
 
     /// Prints the summary before the result.
-    fn print_report(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
+    fn print_summary(&self, report: Option<&RunReport>, exit_code: u8, elapsed: Duration) {
         let shows_all = self.options.is_verbose || elapsed >= summary::LONG_RUN_DURATION;
         let lines = report.map(|report| summary::lines(report, exit_code, shows_all));
         for (line, _) in lines.unwrap_or_default() {
@@ -189,10 +189,13 @@ impl Inner {
 
     fn print_heartbeats(&self, state: &mut PlainState) {
         for stage in state.tree.take_quiet_stages(HEARTBEAT_INTERVAL) {
-            let mut line =
-                format!("{}: still running after {}", stage.name, base::text::duration(stage.elapsed()));
+            let mut line = format!(
+                "{}: still running after {}",
+                stage.name,
+                base::text::format_duration(stage.elapsed())
+            );
             if let Some(usual_duration) = stage.usual_duration {
-                line.push_str(&format!(", usually {}", base::text::duration(usual_duration)));
+                line.push_str(&format!(", usually {}", base::text::format_duration(usual_duration)));
             }
             if let Some(amount) = stage.amount(Instant::now()) {
                 line.push_str(&format!(", {amount}"));
@@ -253,12 +256,12 @@ mod tests {
             prints_stages: !is_stdout_reserved,
         };
         let reporter = Reporter::new(Arc::new(Plain::new(options, output)));
-        let deploying = reporter.stage("deploying");
-        let creating = deploying.reporter().stage("creating VM");
+        let deploying = reporter.begin_stage("deploying");
+        let creating = deploying.reporter().begin_stage("creating VM");
         creating.log_line("\x1b[1mRunInstances\x1b[0m\r");
         creating.finish();
-        deploying.reporter().stage("creating disk").skip("unchanged");
-        deploying.reporter().stage("waiting").give_up("no answer after 10 s");
+        deploying.reporter().begin_stage("creating disk").skip("unchanged");
+        deploying.reporter().begin_stage("waiting").give_up("no answer after 10 s");
         reporter.note("the state is in x.json");
         reporter.warn(Warning::new("expires soon").with_hint("renew it"));
         drop(deploying);

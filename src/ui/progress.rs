@@ -173,9 +173,12 @@ impl Progress {
                 format!("({})", base::text::clean_line(reason))
             }
             Outcome::Done | Outcome::Failed => {
-                let bytes =
-                    stage.bytes().map(|count| format!("{}, ", base::text::bytes(count))).unwrap_or_default();
-                format!("{bytes}{}", base::text::duration(elapsed)).replace(' ', &NO_BREAK_SPACE.to_string())
+                let bytes = stage
+                    .bytes()
+                    .map(|count| format!("{}, ", base::text::format_bytes(count)))
+                    .unwrap_or_default();
+                format!("{bytes}{}", base::text::format_duration(elapsed))
+                    .replace(' ', &NO_BREAK_SPACE.to_string())
             }
         };
         let line = Styled::plain("  ".repeat(stage.depth))
@@ -219,7 +222,8 @@ impl Progress {
             let summary = base::text::clean(summary);
             let (first, other_lines) = summary.split_once('\n').unwrap_or((&*summary, ""));
             let first_line = Styled::default().colored(Color::Green, "Succeeded");
-            let first_line = first_line.and(format!(" in {}: {first}", base::text::duration(*elapsed)));
+            let first_line =
+                first_line.and(format!(" in {}: {first}", base::text::format_duration(*elapsed)));
             let other_lines = other_lines.lines().map(Styled::plain);
             let log = log.as_ref().map(|log| Styled::plain(format!("log: {}", base::text::clean_line(log))));
             self.print_lasting(
@@ -331,16 +335,16 @@ mod tests {
         };
         let progress = Progress::with_target(options, output, true, ProgressDrawTarget::hidden());
         let reporter = Reporter::new(Arc::new(progress));
-        reporter.stage("validating").finish();
-        let left = reporter.stage("compiling");
-        let right = reporter.stage("uploading");
-        let ruby = left.reporter().stage("ruby");
-        let image = right.reporter().stage("image");
-        image.progress(2048, Some(2048), Unit::Bytes);
+        reporter.begin_stage("validating").finish();
+        let left = reporter.begin_stage("compiling");
+        let right = reporter.begin_stage("uploading");
+        let ruby = left.reporter().begin_stage("ruby");
+        let image = right.reporter().begin_stage("image");
+        image.report_progress(2048, Some(2048), Unit::Bytes);
         ruby.finish();
         image.finish();
-        left.reporter().stage("golang").skip("cached");
-        left.reporter().stage("java").give_up("not found");
+        left.reporter().begin_stage("golang").skip("cached");
+        left.reporter().begin_stage("java").give_up("not found");
         left.finish();
         drop(right);
         reporter.emit(Event::RunFinished {

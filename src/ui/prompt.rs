@@ -202,12 +202,12 @@ mod guard {
             let original_settings = tcgetattr(rustix::stdio::stdin()).ok();
             // The prompt shows what is typed. The terminal would show it again between two keys. A prompt for
             // keys also gets Ctrl-C as a key, from the moment it is shown.
-            if let Some(mut silent) = original_settings.clone() {
-                silent.local_modes.remove(LocalModes::ECHO);
+            if let Some(mut silent_settings) = original_settings.clone() {
+                silent_settings.local_modes.remove(LocalModes::ECHO);
                 if mode == ReadMode::Keys {
-                    silent.local_modes.remove(LocalModes::ICANON | LocalModes::ISIG);
+                    silent_settings.local_modes.remove(LocalModes::ICANON | LocalModes::ISIG);
                 }
-                let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent);
+                let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &silent_settings);
             }
             let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(signal_error)?;
             let guard = Guard {

@@ -83,7 +83,7 @@ impl RunningStage {
     /// Formats the rate of a transfer: `3.1 MiB/s`.
     pub(super) fn rate_text(&self, now: Instant) -> Option<String> {
         self.bytes()?;
-        self.rate(now).map(|rate| format!("{}/s", base::text::bytes(rate)))
+        self.rate(now).map(|rate| format!("{}/s", base::text::format_bytes(rate)))
     }
 
     /// Returns the rate per second within the window.

@@ -74,7 +74,7 @@ impl Styled {
         hanging_indent: usize,
         shows_colors: bool,
     ) -> Vec<String> {
-        self.break_lines(columns, hanging_indent, shows_colors, Overlong::Whole)
+        self.break_lines(columns, hanging_indent, shows_colors, LongWords::Whole)
     }
 
     /// Breaks the text into lines of at most `columns`, with `hanging_indent` blanks before each but the
@@ -84,30 +84,31 @@ impl Styled {
         columns: usize,
         hanging_indent: usize,
         shows_colors: bool,
-        overlong: Overlong,
+        long_words: LongWords,
     ) -> Vec<String> {
         let mut lines = vec![String::new()];
         let (mut used_columns, mut is_fresh) = (0, true);
         // Spaces are written only before a word, because they may not fit at the end of a line.
         let mut blanks = 0;
         for (color, text) in &self.0 {
-            for word in words(text, overlong) {
+            for word in words(text, long_words) {
                 let bare_word = word.trim_end_matches(' ');
-                let cut = match overlong {
-                    Overlong::Cut => Styled::plain(bare_word).cut(columns, false, ELLIPSIS),
-                    Overlong::Whole => bare_word.to_owned(),
+                let cut = match long_words {
+                    LongWords::Cut => Styled::plain(bare_word).cut(columns, false, ELLIPSIS),
+                    LongWords::Whole => bare_word.to_owned(),
                 };
                 let blanks_behind = word.len() - bare_word.len();
-                let fitted = cut.as_str();
-                let fits_below = hanging_indent + width(fitted) <= columns || fitted.starts_with('`');
-                if !is_fresh && used_columns + blanks + width(fitted) > columns && fits_below {
+                let fitting_word = cut.as_str();
+                let fits_below =
+                    hanging_indent + width(fitting_word) <= columns || fitting_word.starts_with('`');
+                if !is_fresh && used_columns + blanks + width(fitting_word) > columns && fits_below {
                     lines.push(" ".repeat(hanging_indent));
                     (used_columns, is_fresh, blanks) = (hanging_indent, true, 0);
                 }
-                if let (Some(line), false) = (lines.last_mut(), fitted.is_empty()) {
+                if let (Some(line), false) = (lines.last_mut(), fitting_word.is_empty()) {
                     line.push_str(&" ".repeat(blanks));
-                    line.push_str(&paint_text(shows_colors, *color, fitted));
-                    used_columns += blanks + width(fitted);
+                    line.push_str(&paint_text(shows_colors, *color, fitting_word));
+                    used_columns += blanks + width(fitting_word);
                     // Spaces at the start are the indentation of the first word.
                     (is_fresh, blanks) = (false, 0);
                 }
@@ -130,7 +131,7 @@ pub fn wrap(text: &str, columns: usize) -> String {
 
 /// Breaks a line between words, to at most `columns`. Wider words are cut.
 pub fn fit(line: &str, columns: usize) -> Vec<String> {
-    Styled::plain(line).break_lines(columns, 0, false, Overlong::Cut)
+    Styled::plain(line).break_lines(columns, 0, false, LongWords::Cut)
 }
 
 /// Cuts a line to at most `columns`.
@@ -140,13 +141,13 @@ pub fn cut(line: &str, columns: usize) -> String {
 
 /// Returns the width of the longest word of a line, split into words as by [`fit`].
 pub fn longest_word(line: &str) -> usize {
-    let words = words(line, Overlong::Cut);
+    let words = words(line, LongWords::Cut);
     words.iter().map(|word| width(word.trim_end_matches(' '))).max().unwrap_or(0)
 }
 
 /// The treatment of words that are wider than a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Overlong {
+enum LongWords {
     /// The words stay whole and exceed the line.
     Whole,
     /// The words are cut.
@@ -158,11 +159,13 @@ const ELLIPSIS: &str = "…";
 
 /// Returns the words of a text, each with the spaces after it. Text in backticks is one word, unless words
 /// are cut, because operators paste it.
-fn words(text: &str, overlong: Overlong) -> Vec<&str> {
+fn words(text: &str, long_words: LongWords) -> Vec<&str> {
     let (mut words, mut start, mut is_quoted) = (Vec::new(), 0, false);
     for (index, byte) in text.bytes().enumerate() {
         match byte {
-            b'`' if overlong == Overlong::Whole => is_quoted = !is_quoted && text[index + 1..].contains('`'),
+            b'`' if long_words == LongWords::Whole => {
+                is_quoted = !is_quoted && text[index + 1..].contains('`')
+            }
             b' ' if !is_quoted => {
                 words.push(&text[start..=index]);
                 start = index + 1;

@@ -17,11 +17,11 @@ const MIN_LISTED_DURATION: Duration = Duration::from_millis(100);
 const DURATION_COLUMNS: usize = 13;
 
 /// A line with the indentation of its continuation lines.
-type Line = (Styled, usize);
+type SummaryLine = (Styled, usize);
 
 /// Returns the lines for a run that ended with this exit code. Unless `shows_all`, only the steps of a failed
 /// run are listed.
-pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<Line> {
+pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<SummaryLine> {
     let has_failed = exit_code != 0;
     let is_interrupted =
         [2, 15].map(|signal| ErrorKind::Interrupted(signal).exit_code()).contains(&exit_code);
@@ -39,12 +39,12 @@ pub(super) fn lines(report: &RunReport, exit_code: u8, shows_all: bool) -> Vec<L
     lines
 }
 
-fn heading_line(text: &str) -> Line {
+fn heading_line(text: &str) -> SummaryLine {
     (Styled::default().colored(Color::Bold, text), 0)
 }
 
 /// Returns a numbered line for each step of the plan that began, and one for the number of others.
-fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item = Line> {
+fn steps(report: &RunReport, failure_label: &'static str) -> impl Iterator<Item = SummaryLine> {
     let steps = report.steps.iter().enumerate().map(move |(index, step)| {
         let number = format!("  {}. ", index + 1);
         let text = base::text::clean_line(&step_text(step));
@@ -77,7 +77,7 @@ fn step_text(step: &StartedStep) -> String {
 }
 
 /// Returns the longest stages in their order, and the total of the others.
-fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
+fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<SummaryLine> {
     let is_inner = |index: &usize| stages.get(*index).is_some_and(|stage| stage.depth > 0);
     let elapsed = |index: &usize| stages.get(*index).map(|stage| stage.elapsed).unwrap_or_default();
     let mut by_length: Vec<usize> = (0..stages.len()).filter(is_inner).collect();
@@ -86,9 +86,9 @@ fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
     let short_stages = by_length.split_off(long_count.min(MAX_STAGES));
     let long_stages =
         stages.iter().enumerate().filter(|(index, _)| !short_stages.contains(index)).map(|(_, stage)| stage);
-    let mut lines: Vec<Line> = long_stages.map(|stage| line(stage, failure_label)).collect();
+    let mut lines: Vec<SummaryLine> = long_stages.map(|stage| line(stage, failure_label)).collect();
     if !short_stages.is_empty() {
-        let time = base::text::duration(short_stages.iter().map(elapsed).sum());
+        let time = base::text::format_duration(short_stages.iter().map(elapsed).sum());
         let stages = if short_stages.len() == 1 { "stage" } else { "stages" };
         lines.push((
             Styled::plain(format!("{time:>DURATION_COLUMNS$}    {} other {stages}", short_stages.len())),
@@ -98,14 +98,14 @@ fn stages(stages: &[FinishedStage], failure_label: &str) -> Vec<Line> {
     lines
 }
 
-fn line(stage: &FinishedStage, failure_label: &str) -> Line {
+fn line(stage: &FinishedStage, failure_label: &str) -> SummaryLine {
     let indent = 2 * (stage.depth + 1);
-    let time = base::text::duration(stage.elapsed);
+    let time = base::text::format_duration(stage.elapsed);
     let name = base::text::clean_line(&stage.name);
     let line = Styled::plain(format!("{time:>DURATION_COLUMNS$}{}{name}", " ".repeat(indent)));
     let line = match stage.usual_duration.filter(|duration| *duration >= MIN_LISTED_DURATION) {
         Some(duration) => {
-            let remark = format!("(usually {})", base::text::duration(duration))
+            let remark = format!("(usually {})", base::text::format_duration(duration))
                 .replace(' ', &NO_BREAK_SPACE.to_string());
             line.and(" ").colored(Color::Dim, remark)
         }

@@ -10,7 +10,7 @@ use time::macros::format_description;
 
 use super::styled::Styled;
 use base::events::{Unit, Warning};
-pub(super) use base::text::{bytes, clean};
+pub(super) use base::text::{clean, format_bytes};
 
 const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
@@ -32,15 +32,15 @@ pub(super) fn clock(duration: Duration) -> String {
 /// Formats an amount, such as `3/10`, `1.0 MiB of 4.0 MiB` or `1.0 MiB`.
 pub(super) fn amount(amount_done: u64, total: Option<u64>, unit: Unit) -> String {
     match (unit, total) {
-        (Unit::Bytes, Some(total)) => format!("{} of {}", bytes(amount_done), bytes(total)),
-        (Unit::Bytes, None) => bytes(amount_done),
+        (Unit::Bytes, Some(total)) => format!("{} of {}", format_bytes(amount_done), format_bytes(total)),
+        (Unit::Bytes, None) => format_bytes(amount_done),
         (Unit::Items, Some(total)) => format!("{amount_done}/{total}"),
         (Unit::Items, None) => amount_done.to_string(),
     }
 }
 
 /// Removes bytes that could control the terminal. Replaces bytes that are not UTF-8.
-pub fn for_terminal(bytes: &[u8]) -> Vec<u8> {
+pub fn clean_bytes(bytes: &[u8]) -> Vec<u8> {
     clean(&String::from_utf8_lossy(bytes)).into_owned().into_bytes()
 }
 

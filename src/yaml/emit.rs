@@ -426,7 +426,7 @@ impl Traits {
                     | '`',
                 ) => true,
                 (None, '?' | '-') | (_, ':') => blank_follows,
-                (Some(before), '#') => is_blank_or_break(before),
+                (Some(character_before), '#') => is_blank_or_break(character_before),
                 _ => false,
             };
             // U+2028 and U+2029 are line breaks only in YAML 1.1. Escapes have one meaning in both versions.

@@ -61,8 +61,8 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
         is_open: vec![false; tree.len()],
         tree,
         source,
-        decoded_nodes: 0,
-        alias_nodes: 0,
+        decoded_count: 0,
+        alias_node_count: 0,
         alias_bytes: 0,
         alias_depth: 0,
         depth: 0,
@@ -77,9 +77,9 @@ struct Decoder<'a> {
     /// For each node of the tree, true while the node is being decoded.
     is_open: Vec<bool>,
     /// The number of decoded nodes, those from aliases included.
-    decoded_nodes: usize,
+    decoded_count: usize,
     /// The number of decoded nodes that come from aliases.
-    alias_nodes: usize,
+    alias_node_count: usize,
     /// The bytes of scalars that come from aliases.
     alias_bytes: usize,
     /// The number of aliases that are being followed.
@@ -204,19 +204,19 @@ impl<'a> Decoder<'a> {
         const STRICTER_FROM_NODES: f64 = 400_000.0;
         /// The number of nodes from which the limit is lowest.
         const STRICTEST_FROM_NODES: f64 = 4_000_000.0;
-        self.decoded_nodes += 1;
+        self.decoded_count += 1;
         if self.alias_depth == 0 {
             return Ok(());
         }
-        self.alias_nodes += 1;
+        self.alias_node_count += 1;
         if let RawContent::Scalar { text, .. } = self.tree.content(id) {
             self.alias_bytes += text.len();
         }
         #[expect(clippy::cast_precision_loss, reason = "counts of nodes are far below 2^52")]
-        let (node_count, alias_count) = (self.decoded_nodes as f64, self.alias_nodes as f64);
+        let (node_count, alias_count) = (self.decoded_count as f64, self.alias_node_count as f64);
         let excess = node_count.clamp(STRICTER_FROM_NODES, STRICTEST_FROM_NODES) - STRICTER_FROM_NODES;
         let max_ratio = 0.99 - 0.89 * (excess / (STRICTEST_FROM_NODES - STRICTER_FROM_NODES));
-        let is_small = self.decoded_nodes <= FREE_NODES || self.alias_nodes <= FREE_ALIAS_NODES;
+        let is_small = self.decoded_count <= FREE_NODES || self.alias_node_count <= FREE_ALIAS_NODES;
         let exceeds_ratio = !is_small && alias_count / node_count > max_ratio;
         if exceeds_ratio || self.alias_bytes > MAX_ALIAS_BYTES {
             return Err(self

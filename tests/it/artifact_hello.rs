@@ -21,7 +21,7 @@ impl Sink for Silent {
 }
 
 fn stage() -> Stage {
-    Reporter::new(Arc::new(Silent)).stage("testing")
+    Reporter::new(Arc::new(Silent)).begin_stage("testing")
 }
 
 fn example(name: &str) -> Source {

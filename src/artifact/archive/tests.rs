@@ -288,13 +288,18 @@ fn wrong_digest_leaves_no_files() {
 fn damaged_archive_with_wrong_digest_reports_the_digest() {
     let archive = Tar::default().file("a", "x".repeat(5000)).tgz();
     let expected: Digest = sha1(&archive).parse().unwrap();
-    let truncated = &archive[..archive.len() - 20];
+    let truncated_archive = &archive[..archive.len() - 20];
     let scratch = Scratch::new();
-    let error =
-        unpack_stream(truncated, "it", &scratch.destination(), Some(&expected), &UnpackOptions::default())
-            .unwrap_err();
+    let error = unpack_stream(
+        truncated_archive,
+        "it",
+        &scratch.destination(),
+        Some(&expected),
+        &UnpackOptions::default(),
+    )
+    .unwrap_err();
     let chain = error.chain();
-    assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(truncated)), "{chain:?}");
+    assert!(chain[0].contains("does not match") && chain[0].contains(&sha1(truncated_archive)), "{chain:?}");
     assert!(chain[1].contains("truncated"), "{chain:?}");
     scratch.assert_untouched("cut");
 }

@@ -59,10 +59,10 @@ impl Cache {
         let stamp = Stamp::of(&source.path).map_err(read_error)?;
         let entry = self.lookup(&stamp);
         let stage = needs_long_read(&stamp, entry.as_ref(), &algorithms)
-            .then(|| reporter.stage(format!("Reading {title}")));
+            .then(|| reporter.begin_stage(format!("Reading {title}")));
         let digest = self.obtain_digest(&source.path, &algorithms, &mut |bytes, total| {
             if let Some(stage) = &stage {
-                stage.progress(bytes, Some(total), Unit::Bytes);
+                stage.report_progress(bytes, Some(total), Unit::Bytes);
             }
         })?;
         if let Some(expected) = expected {

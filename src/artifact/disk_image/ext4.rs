@@ -328,7 +328,7 @@ impl Ext4<'_> {
     }
 
     /// Returns a reader of an inode's data.
-    fn open_content(&mut self, inode: &Inode) -> Result<Content<'_>, ArchiveError> {
+    fn open_content(&mut self, inode: &Inode) -> Result<FileReader<'_>, ArchiveError> {
         let mut extents = Vec::new();
         if inode.bytes > 0 {
             if inode.flags & (FLAG_ENCRYPTED | FLAG_INLINE_DATA) != 0 || inode.flags & FLAG_EXTENTS == 0 {
@@ -342,7 +342,7 @@ impl Ext4<'_> {
             self.add_extents(&inode.block, None, &mut extents)?;
         }
         let Ext4 { disk, file_system, .. } = self;
-        Ok(Content {
+        Ok(FileReader {
             disk: &mut **disk,
             file_system: *file_system,
             extents,
@@ -411,7 +411,7 @@ impl Inode {
 }
 
 /// A reader of the data of a file.
-struct Content<'a> {
+struct FileReader<'a> {
     disk: &'a mut dyn ReadAt,
     file_system: FileSystem,
     extents: Vec<Extent>,
@@ -421,7 +421,7 @@ struct Content<'a> {
     bytes: u64,
 }
 
-impl Read for Content<'_> {
+impl Read for FileReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let block_bytes = self.file_system.block_bytes;
         let (block, byte) = (self.position / block_bytes, self.position % block_bytes);

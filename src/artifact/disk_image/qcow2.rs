@@ -44,15 +44,15 @@ pub(super) struct Qcow2<R> {
     bytes: u64,
     cluster_bits: u32,
     l1: Vec<u64>,
-    tables: Cache,
-    clusters: Cache,
+    tables: BlockCache,
+    clusters: BlockCache,
 }
 
 /// The blocks of the file that were used last, by the entry that names them.
 #[derive(Default)]
-struct Cache(VecDeque<(u64, Vec<u8>)>);
+struct BlockCache(VecDeque<(u64, Vec<u8>)>);
 
-impl Cache {
+impl BlockCache {
     fn get_or_read(&mut self, entry: u64, read: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<&[u8]> {
         let block = match self.0.iter().position(|(cached_entry, _)| *cached_entry == entry) {
             Some(index) => self.0.remove(index),

@@ -12,11 +12,11 @@ const MIB: usize = 1 << 20;
 const LINUX: [u8; 16] =
     [0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4];
 
-struct World(tempfile::TempDir);
+struct ImageWorld(tempfile::TempDir);
 
-impl World {
-    fn new() -> World {
-        World(tempfile::tempdir().unwrap())
+impl ImageWorld {
+    fn new() -> ImageWorld {
+        ImageWorld(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -174,7 +174,7 @@ fn with_gpt(file_system: &[u8]) -> Vec<u8> {
 
 #[test]
 fn disks_of_all_forms_are_unpacked() {
-    let world = World::new();
+    let world = ImageWorld::new();
     let root = world.path("root");
     build_tree(&root);
     for options in
@@ -210,7 +210,7 @@ fn disks_of_all_forms_are_unpacked() {
 
 #[test]
 fn disks_that_cannot_be_read_are_refused() {
-    let world = World::new();
+    let world = ImageWorld::new();
     let root = world.path("root");
     small_tree(&root);
     let file_system = world.file_system(&root, &["-O", "^metadata_csum"]);
@@ -262,10 +262,10 @@ fn disks_that_cannot_be_read_are_refused() {
 }
 
 /// Returns the offset of an inode in a file system, which debugfs knows.
-fn inode(world: &World, file_system: &mut Vec<u8>, path: &str) -> usize {
+fn inode(world: &ImageWorld, file_system: &mut Vec<u8>, path: &str) -> usize {
     let output = world.debugfs(file_system, &format!("imap {path}"));
-    let number = |before: &str| {
-        let text = output.split(before).nth(1).unwrap_or_else(|| panic!("{output}"));
+    let number = |text_before: &str| {
+        let text = output.split(text_before).nth(1).unwrap_or_else(|| panic!("{output}"));
         let digits: String = text.chars().take_while(char::is_ascii_hexdigit).collect();
         digits
     };
@@ -284,7 +284,7 @@ fn write_node(image: &mut [u8], offset: usize, depth: u8, entries: &[[u8; 12]]) 
 
 #[test]
 fn loops_and_huge_sizes_end_with_an_error() {
-    let world = World::new();
+    let world = ImageWorld::new();
     let root = world.path("root");
     small_tree(&root);
     let mut file_system = world.file_system(&root, &["-b", "1024", "-O", "^metadata_csum"]);
@@ -333,7 +333,7 @@ fn loops_and_huge_sizes_end_with_an_error() {
 
 #[test]
 fn damaged_images_are_unpacked_or_refused() {
-    let world = World::new();
+    let world = ImageWorld::new();
     let root = world.path("root");
     small_tree(&root);
     let mut file_system = world.file_system(&root, &["-b", "1024", "-O", "^metadata_csum,^has_journal"]);

@@ -20,7 +20,7 @@ use super::proxy::{Proxies, ProxyCredentials, ProxyServer, Route};
 use super::socks5;
 use crate::timeouts::{CONNECT_TIMEOUT, STALL_TIMEOUT};
 use base::encoding::basic_authorization;
-use base::text::duration;
+use base::text::format_duration;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL, is_not_ready};
 use net::plain_errors::io_problem;
 
@@ -152,7 +152,7 @@ impl<'a, S: Stream + ?Sized> TimeLimitedStream<'a, S> {
                 return Err(http_client::interrupted_error());
             }
             if Instant::now() >= self.end {
-                let text = format!("no data arrived for {}", duration(self.timeout));
+                let text = format!("no data arrived for {}", format_duration(self.timeout));
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }

@@ -8,7 +8,7 @@ use super::download::{client_config, without_secrets};
 use super::proxy::Proxies;
 use super::redirect::{self, MAX_REDIRECTS, is_redirect};
 use crate::http_url::HttpUrl;
-use base::text::bytes;
+use base::text::format_bytes;
 use base::{Error, Result};
 use net::http_client;
 use net::plain_errors::http_problem;
@@ -48,10 +48,10 @@ pub fn fetch_document(
     };
     let http_error = |error: ureq::Error| match error {
         ureq::Error::BodyExceedsLimit(_) => {
-            request_error(format!("the answer has more than {}", bytes(max_bytes)))
+            request_error(format!("the answer has more than {}", format_bytes(max_bytes)))
         }
         ureq::Error::Timeout(_) => {
-            request_error(format!("no answer within {}", base::text::duration(timeout)))
+            request_error(format!("no answer within {}", base::text::format_duration(timeout)))
         }
         error => request_error(without_secrets(&http_problem(&error))),
     };

@@ -25,7 +25,7 @@ use crate::http_url::HttpUrl;
 use crate::timeouts::{HEADERS_TIMEOUT, SETUP_TIMEOUT};
 use base::events::{Stage, Unit};
 use base::files::durable::write_atomically;
-use base::text::{bytes, duration};
+use base::text::{format_bytes, format_duration};
 use base::{Error, Result};
 use net::http_client;
 use net::plain_errors::{http_problem, io_problem, is_unresolved, is_untrusted, is_without_tls};
@@ -193,7 +193,7 @@ impl Download<'_> {
                     self.stage.reporter().warn(format!(
                         "{}; attempt {next_attempt} of {MAX_FUTILE_ATTEMPTS} in {}",
                         self.download_error("", reason(&error)).chain().join(": "),
-                        duration(pause)
+                        format_duration(pause)
                     ));
                     self.pause(pause)?;
                 }
@@ -298,7 +298,7 @@ impl Download<'_> {
         let mut reader = response.body_mut().as_reader();
         let mut buffer = vec![0; 128 << 10];
         let (mut position, mut last_report) = (start, Instant::now());
-        self.stage.progress(position, total, Unit::Bytes);
+        self.stage.report_progress(position, total, Unit::Bytes);
         loop {
             let count = match reader.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -317,12 +317,12 @@ impl Download<'_> {
             self.arrival.set_bytes(position);
             if position > limit {
                 return Err(AttemptFailure::Final(
-                    self.request_error(format!("the file is larger than {}", bytes(limit))),
+                    self.request_error(format!("the file is larger than {}", format_bytes(limit))),
                 ));
             }
             if last_report.elapsed() >= Duration::from_millis(100) {
                 last_report = Instant::now();
-                self.stage.progress(position, total, Unit::Bytes);
+                self.stage.report_progress(position, total, Unit::Bytes);
                 (self.interrupt_check)().map_err(|error| AttemptFailure::Temporary(error, None))?;
             }
         }
@@ -330,7 +330,7 @@ impl Download<'_> {
             let reason = format!("the connection ended after {position} of {total} bytes");
             return Err(AttemptFailure::Temporary(self.request_error(reason), None));
         }
-        self.stage.progress(position, total, Unit::Bytes);
+        self.stage.report_progress(position, total, Unit::Bytes);
         file.sync_all().map_err(write_error)?;
         Ok(CompletedBody { digest: hasher.map(Hasher::finish) })
     }
@@ -481,7 +481,7 @@ fn describe_wrong_content(body_path: &Path) -> Option<String> {
     let start = String::from_utf8_lossy(&start).trim_start().to_ascii_lowercase();
     let is_html = ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| start.starts_with(tag));
     (is_html || size == 0).then(|| match is_html {
-        true => format!("it is {} of HTML, not a tarball: open the URL in a browser", bytes(size)),
+        true => format!("it is {} of HTML, not a tarball: open the URL in a browser", format_bytes(size)),
         false => "it is empty".to_owned(),
     })
 }

@@ -13,7 +13,7 @@ use super::InterruptCheck;
 use super::proxy::ProxyServer;
 use crate::timeouts::CONNECT_TIMEOUT;
 use base::files::input;
-use base::text::duration;
+use base::text::format_duration;
 use net::http_client::{self, INTERRUPT_CHECK_INTERVAL};
 use net::plain_errors::ssh_problem;
 use net::ssh::{self, SshKey, SshServer, SshSession};
@@ -65,7 +65,7 @@ impl JumpboxSession {
             Some(Ok(session)) => Ok(session),
             Some(Err(error)) => Err(io::Error::new(error.kind(), error.to_string())),
             None => {
-                let text = format!("it did not answer within {}", duration(CONNECT_TIMEOUT));
+                let text = format!("it did not answer within {}", format_duration(CONNECT_TIMEOUT));
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         });
@@ -103,7 +103,7 @@ impl JumpboxSession {
                     return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
                 }
                 None => {
-                    let timeout = duration(CONNECT_TIMEOUT);
+                    let timeout = format_duration(CONNECT_TIMEOUT);
                     let text = format!("it did not connect to {host}:{port} within {timeout}");
                     return Err(io::Error::new(io::ErrorKind::TimedOut, text));
                 }

@@ -194,7 +194,7 @@ impl<'c> Fetcher<'c> {
         if let Some(path) = self.find_in_cache(expected)? {
             return Ok(path);
         }
-        let stage = reporter.stage(format!("Downloading {title}"));
+        let stage = reporter.begin_stage(format!("Downloading {title}"));
         let body_path = self.cache.create_partial_path(&format!(
             "{} {}",
             url.with_credentials(),

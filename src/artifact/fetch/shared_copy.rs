@@ -44,7 +44,7 @@ impl Download<'_> {
             self.arrival.set_bytes(position);
             if last_report.elapsed() >= REPORT_PAUSE || position == part.total {
                 last_report = Instant::now();
-                self.stage.progress(position, Some(part.total), Unit::Bytes);
+                self.stage.report_progress(position, Some(part.total), Unit::Bytes);
             }
             Ok(())
         });

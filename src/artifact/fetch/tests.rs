@@ -13,24 +13,24 @@ use base::encoding::basic_authorization;
 use base::events::{Event, Sink};
 
 /// A cache for one test, with the events of its downloads.
-struct World {
+struct FetchWorld {
     directory: tempfile::TempDir,
     env_vars: Vec<(String, String)>,
     events: Arc<Mutex<Vec<Event>>>,
     shared_cache: SharedCache,
 }
 
-struct Recorder(Arc<Mutex<Vec<Event>>>);
+struct EventRecorder(Arc<Mutex<Vec<Event>>>);
 
-impl Sink for Recorder {
+impl Sink for EventRecorder {
     fn receive(&self, event: &Event) {
         self.0.lock().push(event.clone());
     }
 }
 
-impl World {
+impl FetchWorld {
     fn new() -> Self {
-        World {
+        FetchWorld {
             directory: tempfile::tempdir().unwrap(),
             env_vars: Vec::new(),
             events: Arc::default(),
@@ -40,7 +40,7 @@ impl World {
 
     /// Returns a world with a shared cache in a directory.
     fn sharing(directory: &Path) -> Self {
-        let world = World::new();
+        let world = FetchWorld::new();
         let directory = directory.to_owned();
         let settings = SharedCacheSettings {
             url: "file:///cache".to_owned(),
@@ -50,14 +50,14 @@ impl World {
             }),
             may_upload: true,
             signing_key: None,
-            reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&world.events)))),
+            reporter: Reporter::new(Arc::new(EventRecorder(Arc::clone(&world.events)))),
             interrupt_check: Arc::new(|| Ok(())),
         };
-        World { shared_cache: SharedCache::new(Vec::new(), settings), ..world }
+        FetchWorld { shared_cache: SharedCache::new(Vec::new(), settings), ..world }
     }
 
     fn with_variable(name: &str, value: impl Into<String>) -> Self {
-        World { env_vars: vec![(name.to_owned(), value.into())], ..World::new() }
+        FetchWorld { env_vars: vec![(name.to_owned(), value.into())], ..FetchWorld::new() }
     }
 
     fn root(&self) -> PathBuf {
@@ -75,7 +75,7 @@ impl World {
         let fetcher = fetcher.with_shared_cache(&self.shared_cache);
         let url = ArtifactUrl::parse_userland(url, self.directory.path(), None)?;
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
-        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
+        let reporter = Reporter::new(Arc::new(EventRecorder(Arc::clone(&self.events))));
         fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
     }
 
@@ -94,7 +94,7 @@ impl World {
         let fetcher = Fetcher::new(&cache, &self.env_vars, Arc::new(|| Ok(()))).unwrap();
         let fetcher = fetcher.with_shared_cache(&self.shared_cache);
         let url = ArtifactUrl::parse(url, self.directory.path(), None).unwrap();
-        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&self.events))));
+        let reporter = Reporter::new(Arc::new(EventRecorder(Arc::clone(&self.events))));
         let content = Mutex::new(None);
         let read = |mut arriving: ArrivingFile<'_>| {
             let (mut all, mut buffer) = (Vec::new(), [0; 4096]);
@@ -132,7 +132,7 @@ fn text(error: &Error) -> String {
 
 #[test]
 fn download_is_verified_and_cached() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let server = Server::for_file(b"content");
     let url = server.url("/x.tgz");
     for expected in
@@ -160,38 +160,38 @@ fn file_is_copied_from_the_shared_cache() {
     let content = vec![b'x'; 5 << 20];
     let server = Server::for_file(&content);
     let url = server.url("/x.tgz");
-    let first = World::sharing(shared_directory.path());
+    let first = FetchWorld::sharing(shared_directory.path());
     assert_eq!(first.obtain(&url, Some(&sha1(&content))).unwrap(), content);
     // Without a digest, there is no name for it.
     first.obtain(&url, None).unwrap();
     first.shared_cache.finish();
     assert_eq!(fs::read_dir(shared_directory.path().join("downloads")).unwrap().count(), 1);
-    let before = server.requests().len();
+    let request_count_before = server.requests().len();
 
-    let second = World::sharing(shared_directory.path());
+    let second = FetchWorld::sharing(shared_directory.path());
     let read_count = AtomicUsize::new(0);
     let (source, arrived) = second.read_arriving(&url, &sha1(&content), &read_count);
     assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
     assert_eq!(arrived.unwrap(), content, "it is read while it is copied");
-    assert_eq!(server.requests().len(), before);
+    assert_eq!(server.requests().len(), request_count_before);
     assert!(second.files("partial").is_empty());
-    let world = World { shared_cache: SharedCache::default(), ..second };
+    let world = FetchWorld { shared_cache: SharedCache::default(), ..second };
     assert_eq!(world.obtain(&url, Some(&sha1(&content))).unwrap(), content);
-    assert_eq!(server.requests().len(), before, "it is in the cache of this machine now");
+    assert_eq!(server.requests().len(), request_count_before, "it is in the cache of this machine now");
 }
 
 #[test]
 fn nothing_is_downloaded_offline() {
-    let (world, shared_directory) = (World::new(), tempfile::tempdir().unwrap());
+    let (world, shared_directory) = (FetchWorld::new(), tempfile::tempdir().unwrap());
     let server = Server::for_file(b"content");
     let (url, digest) = (server.url("/x.tgz"), sha1(b"content"));
-    let obtain = |world: &World, expected: Option<&str>| {
+    let obtain = |world: &FetchWorld, expected: Option<&str>| {
         let cache = Cache::open(&world.root()).unwrap();
         let fetcher = Fetcher::new(&cache, &world.env_vars, Arc::new(|| Ok(()))).unwrap();
         let fetcher = fetcher.with_shared_cache(&world.shared_cache).offline();
         let url = ArtifactUrl::parse(&url, world.directory.path(), None).unwrap();
         let expected: Option<Digest> = expected.map(|text| text.parse().unwrap());
-        let reporter = Reporter::new(Arc::new(Recorder(Arc::clone(&world.events))));
+        let reporter = Reporter::new(Arc::new(EventRecorder(Arc::clone(&world.events))));
         fetcher.obtain(&url, expected.as_ref(), "release 'x'", &reporter)
     };
     let error = obtain(&world, Some(&digest)).unwrap_err();
@@ -200,10 +200,10 @@ fn nothing_is_downloaded_offline() {
     assert!(obtain(&world, None).unwrap_err().notes()[0].contains("by its digest"));
     assert!(server.requests().is_empty() && world.files("partial").is_empty());
 
-    let online = World::sharing(shared_directory.path());
+    let online = FetchWorld::sharing(shared_directory.path());
     online.obtain(&url, Some(&digest)).unwrap();
     online.shared_cache.finish();
-    let other = World::sharing(shared_directory.path());
+    let other = FetchWorld::sharing(shared_directory.path());
     assert_eq!(fs::read(obtain(&other, Some(&digest)).unwrap().path).unwrap(), b"content");
     obtain(&online, Some(&digest)).unwrap();
     assert_eq!(server.requests().len(), 1);
@@ -215,14 +215,14 @@ fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
     let content = vec![b'x'; 5 << 20];
     let server = Server::for_file(&content);
     let url = server.url("/x.tgz");
-    let first = World::sharing(shared_directory.path());
+    let first = FetchWorld::sharing(shared_directory.path());
     first.obtain(&url, Some(&sha1(&content))).unwrap();
     first.shared_cache.finish();
     let object = shared_directory.path().join(format!("downloads/sha1-{}", sha1(&content)));
     let wrong_content = vec![b'y'; content.len()];
     fs::write(&object, &wrong_content).unwrap();
 
-    let second = World::sharing(shared_directory.path());
+    let second = FetchWorld::sharing(shared_directory.path());
     let (source, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
     assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
     assert!(arrived.is_err(), "its first bytes were wrong");
@@ -234,14 +234,14 @@ fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
 #[test]
 fn partial_download_stays_if_the_shared_cache_lacks_the_file() {
     let shared_directory = tempfile::tempdir().unwrap();
-    let world = World::sharing(shared_directory.path());
+    let world = FetchWorld::sharing(shared_directory.path());
     let is_down = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let content = b"0123456789";
     let server_is_down = Arc::clone(&is_down);
-    let server = Server::start(move |request, before| {
+    let server = Server::start(move |request, request_number| {
         let response = part(request, content, "\"1\"");
         match server_is_down.load(Ordering::SeqCst) {
-            true if before == 0 => response[..response.len() - 5].to_vec(),
+            true if request_number == 0 => response[..response.len() - 5].to_vec(),
             true => answer("503 Service Unavailable", &[], b""),
             false => response,
         }
@@ -254,7 +254,7 @@ fn partial_download_stays_if_the_shared_cache_lacks_the_file() {
 
 #[test]
 fn wrong_digest_leaves_no_file() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let server = Server::for_file(b"content");
     let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
@@ -269,7 +269,7 @@ fn wrong_file_is_recognised() {
         (&b"<!DOCTYPE html><p>Sign in"[..], "it is 25 B of HTML, not a tarball: open the URL in a browser"),
         (b"", "it is empty"),
     ] {
-        let world = World::new();
+        let world = FetchWorld::new();
         let server = Server::for_file(content);
         let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
         assert_eq!((error.notes(), error.hints()), (&[note.to_owned()][..], &[][..]));
@@ -279,11 +279,10 @@ fn wrong_file_is_recognised() {
 #[test]
 fn failed_attempts_are_counted() {
     let hints_after_failure = |answers: fn(&[u8]) -> Vec<u8>| {
-        let world = World::new();
-        let server =
-            Server::start(
-                move |_, before| if before == 0 { answers(b"cont") } else { answer("500 Broken", &[], b"") },
-            );
+        let world = FetchWorld::new();
+        let server = Server::start(move |_, request_number| {
+            if request_number == 0 { answers(b"cont") } else { answer("500 Broken", &[], b"") }
+        });
         let url = server.url("/x.tgz");
         let error = world.obtain(&format!("{url}?token=hidden"), Some(&sha1(b"content"))).unwrap_err();
         assert_eq!(error.to_string(), format!("downloading '{url}' failed (5 attempts)"));
@@ -308,7 +307,7 @@ fn failed_attempts_are_counted() {
 #[test]
 fn error_status_is_reported_at_once_and_not_retried() {
     for (status, hint) in [("404 Not Found", "check the URL"), ("401 Unauthorized", "credentials")] {
-        let world = World::new();
+        let world = FetchWorld::new();
         let server = Server::start(move |_, _| answer(status, &[], b"<html>"));
         let error = world.obtain(&server.url("/x.tgz"), Some(&sha1(b"other"))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Failure);
@@ -320,10 +319,10 @@ fn error_status_is_reported_at_once_and_not_retried() {
 
 #[test]
 fn broken_transfer_is_resumed_and_verified_as_a_whole() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let content: Vec<u8> = (0..300_000u32).flat_map(u32::to_le_bytes).collect();
     let body = content.clone();
-    let server = Server::start(move |request, before| match before {
+    let server = Server::start(move |request, request_number| match request_number {
         0 => answer("503 Busy", &[], b""),
         1 | 2 => {
             let mut cut_part = part(request, &body, "\"v1\"");
@@ -347,16 +346,16 @@ fn broken_transfer_is_resumed_and_verified_as_a_whole() {
 
 #[test]
 fn file_is_read_while_it_arrives() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let content = vec![7; 500_000];
     let read_count = Arc::new(AtomicUsize::new(0));
     // The number of bytes that were read before the server sent the rest.
     let early = Arc::new(AtomicUsize::new(0));
     let server = Server::start({
         let (body, read_count, early) = (content.clone(), Arc::clone(&read_count), Arc::clone(&early));
-        move |request, before| {
+        move |request, request_number| {
             let mut all = part(request, &body, "\"v1\"");
-            if before == 0 {
+            if request_number == 0 {
                 all.truncate(400_000);
                 return all;
             }
@@ -376,14 +375,14 @@ fn file_is_read_while_it_arrives() {
 
 #[test]
 fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let read_count = AtomicUsize::new(0);
     let server = Server::for_file(b"content");
     let (source, read) = world.read_arriving(&server.url("/x.tgz"), &sha1(b"other"), &read_count);
     assert!(source.is_err() && read.is_err());
 
     // The server has another version when the download is resumed.
-    let server = Server::start(|request, before| match before {
+    let server = Server::start(|request, request_number| match request_number {
         0 => {
             let mut all = part(request, &[1; 500_000], "\"v1\"");
             all.truncate(400_000);
@@ -397,12 +396,12 @@ fn reader_of_an_arriving_file_never_sees_the_end_of_a_wrong_one() {
 
 #[test]
 fn unfinished_download_is_resumed_by_the_next_run() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let content = vec![7; 500_000];
     let body = content.clone();
-    let server = Server::start(move |request, before| {
+    let server = Server::start(move |request, request_number| {
         let mut all = part(request, &body, "\"v1\"");
-        if before == 0 {
+        if request_number == 0 {
             all.truncate(400_000);
         }
         all
@@ -424,10 +423,10 @@ fn unfinished_download_is_resumed_by_the_next_run() {
 #[test]
 fn partial_download_of_another_version_is_discarded() {
     for honest in [true, false] {
-        let world = World::new();
+        let world = FetchWorld::new();
         let (old, new) = (vec![1; 300_000], vec![2; 300_000]);
         let expected = sha256(&new);
-        let server = Server::start(move |request, before| match before {
+        let server = Server::start(move |request, request_number| match request_number {
             0 => {
                 let mut cut_part = part(request, &old, "\"old\"");
                 cut_part.truncate(200_000);
@@ -445,7 +444,7 @@ fn partial_download_of_another_version_is_discarded() {
 
 #[test]
 fn damaged_file_in_the_cache_is_downloaded_again() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let server = Server::for_file(b"content");
     let expected = sha256(b"content");
     let path = world.obtain_unless(&server.url("/x.tgz"), Some(&expected), || Ok(())).unwrap().path;
@@ -457,7 +456,7 @@ fn damaged_file_in_the_cache_is_downloaded_again() {
 
 #[test]
 fn concurrent_requests_download_a_file_once() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let server = Server::start(|request, _| {
         std::thread::sleep(Duration::from_millis(300));
         part(request, b"content", "\"v1\"")
@@ -473,7 +472,7 @@ fn concurrent_requests_download_a_file_once() {
 
 #[test]
 fn credentials_are_sent_but_not_displayed() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let server = Server::start(|_, _| answer("403 Forbidden", &[], b""));
     let url = format!("http://user:s3cr%65t@127.0.0.1:{}/x.tgz?token=t0ken", server.port());
     let error = world.obtain(&url, None).unwrap_err();
@@ -491,7 +490,7 @@ fn credentials_are_sent_but_not_displayed() {
 
 #[test]
 fn credentials_do_not_follow_redirects_to_another_host() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let target_server = Server::for_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz?sig=s3cret", target_server.port());
     let first_server = Server::start(move |_, _| answer("302 Found", &[("Location", &target)], b""));
@@ -504,7 +503,7 @@ fn credentials_do_not_follow_redirects_to_another_host() {
 
 #[test]
 fn credentials_do_not_follow_redirects_to_another_port() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let target_server = Server::for_file(b"content");
     let target = format!("http://127.0.0.1:{}/y.tgz", target_server.port());
     let first_server = Server::start(move |request, _| match request.path() {
@@ -520,7 +519,7 @@ fn credentials_do_not_follow_redirects_to_another_port() {
 
 #[test]
 fn endless_redirects_are_an_error() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let circle = Server::start(|_, _| answer("302 Found", &[("Location", "/x.tgz")], b""));
     let error = world.obtain(&circle.url("/x.tgz"), None).unwrap_err();
     assert!(text(&error).contains("more than 10 redirects"), "{error:?}");
@@ -540,7 +539,7 @@ fn server_without_tls_is_not_asked_again() {
         assert_ne!(stream.read(&mut [0; 4096]).unwrap(), 0);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
     });
-    let world = World::new();
+    let world = FetchWorld::new();
     let error = world.obtain(&url, None).unwrap_err();
     assert!(text(&error).contains("if it serves plain HTTP, write http:// in the URL"), "{error:?}");
     assert_eq!(error.hints(), [format!("check the URL: `curl -IL '{url}'`")]);
@@ -550,7 +549,7 @@ fn server_without_tls_is_not_asked_again() {
 
 #[test]
 fn refused_connection_is_retried_until_interrupted() {
-    let world = World::new();
+    let world = FetchWorld::new();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://127.0.0.1:{port}/x.tgz");
     let stop = |events: Arc<Mutex<Vec<Event>>>| {
@@ -569,7 +568,8 @@ fn refused_connection_is_retried_until_interrupted() {
 fn http_proxy_gets_absolute_urls_and_its_credentials() {
     let server = Server::for_file(b"content");
     let proxy = ForwardProxy::http();
-    let world = World::with_variable("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
+    let world =
+        FetchWorld::with_variable("http_proxy", format!("http://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz?q=1", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
     // base64 of me:s3cret
@@ -584,7 +584,7 @@ fn http_proxy_gets_absolute_urls_and_its_credentials() {
 fn https_goes_through_a_connect_tunnel() {
     let proxy = ForwardProxy::http();
     let (server, _) = Server::start_tls(|request, _| part(request, b"content", "\"v1\""));
-    let world = World::with_variable("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
+    let world = FetchWorld::with_variable("HTTPS_PROXY", format!("127.0.0.1:{}", proxy.port()));
     let url = format!("https://releases.test:{}/x.tgz", server.port());
     let events = Arc::clone(&world.events);
     let stop = move || match format!("{:?}", events.lock()).contains("attempt 2 of 5 in ") {
@@ -607,13 +607,13 @@ fn socks_proxy_resolves_names_and_checks_passwords() {
     let server = Server::for_file(b"content");
     let proxy = ForwardProxy::socks5(Some(("me", "s3cret")));
     let world =
-        World::with_variable("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
+        FetchWorld::with_variable("BOSH_ALL_PROXY", format!("socks5://me:s3cret@127.0.0.1:{}", proxy.port()));
     let url = format!("http://releases.test:{}/x.tgz", server.port());
     assert_eq!(world.obtain(&url, Some(&sha1(b"content"))).unwrap(), b"content");
     assert_eq!(proxy.targets(), [format!("releases.test:{}", server.port())]);
 
     let refused_world =
-        World::with_variable("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
+        FetchWorld::with_variable("BOSH_ALL_PROXY", format!("socks5://me:wr0ng@127.0.0.1:{}", proxy.port()));
     let error = refused_world.obtain(&url, None).unwrap_err();
     assert!(text(&error).contains("refuses the user and password"), "{error:?}");
     assert!(!(text(&error) + &refused_world.log()).contains("wr0ng"));
@@ -623,7 +623,7 @@ fn socks_proxy_resolves_names_and_checks_passwords() {
 #[test]
 fn missing_jumpbox_key_is_an_error_without_retries() {
     let world =
-        World::with_variable("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
+        FetchWorld::with_variable("BOSH_ALL_PROXY", "ssh+socks5://me@127.0.0.1:1?private-key=/no/such/key");
     let start = std::time::Instant::now();
     let error = world.obtain("http://releases.test/x.tgz", None).unwrap_err();
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
@@ -635,11 +635,11 @@ fn signal_ends_a_stalled_download() {
     use std::io::{Read as _, Write as _};
     use std::sync::atomic::AtomicBool;
 
-    let direct: fn(u16) -> World = |_| World::new();
-    let http: fn(u16) -> World =
-        |port| World::with_variable("http_proxy", format!("http://127.0.0.1:{port}"));
-    let socks: fn(u16) -> World =
-        |port| World::with_variable("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{port}"));
+    let direct: fn(u16) -> FetchWorld = |_| FetchWorld::new();
+    let http: fn(u16) -> FetchWorld =
+        |port| FetchWorld::with_variable("http_proxy", format!("http://127.0.0.1:{port}"));
+    let socks: fn(u16) -> FetchWorld =
+        |port| FetchWorld::with_variable("BOSH_ALL_PROXY", format!("socks5://127.0.0.1:{port}"));
     let (headers, body) =
         ("HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome");
     for (answer, proxy) in [
@@ -743,7 +743,7 @@ impl ImageRegistry {
 
 #[test]
 fn image_is_downloaded_with_a_token_of_the_registry() {
-    let (world, registry) = (World::new(), ImageRegistry::start());
+    let (world, registry) = (FetchWorld::new(), ImageRegistry::start());
     let url = registry.url("us:pa55@", "o/x:1");
     let source = world.obtain_unless(&url, None, || Ok(())).unwrap();
     let blobs: Vec<_> =
@@ -756,32 +756,33 @@ fn image_is_downloaded_with_a_token_of_the_registry() {
     // The token is for the registry alone.
     assert!(registry.layer_server.requests().iter().all(|request| request.header("authorization").is_none()));
 
-    let before = registry.server.requests().len();
+    let request_count_before = registry.server.requests().len();
     world.obtain_unless(&url, None, || Ok(())).unwrap();
-    let after = registry.server.requests();
-    let paths: Vec<&str> = after[before..].iter().map(|request| request.path()).collect();
+    let requests_after = registry.server.requests();
+    let paths: Vec<&str> =
+        requests_after[request_count_before..].iter().map(|request| request.path()).collect();
     assert!(paths.iter().all(|path| path.contains("/manifests/1") || path.contains("/token")), "{paths:?}");
 }
 
 #[test]
 fn image_with_a_digest_is_obtained_without_a_request() {
-    let (world, registry) = (World::new(), ImageRegistry::start());
+    let (world, registry) = (FetchWorld::new(), ImageRegistry::start());
     let url = registry.url("us:pa55@", &format!("o/x@{}", registry.digest));
     let source = world.obtain_unless(&url, None, || Ok(())).unwrap();
     assert_eq!(sha256(&fs::read(&source.path).unwrap()), registry.digest);
-    let before = registry.server.requests().len();
+    let request_count_before = registry.server.requests().len();
     world.obtain_unless(&url, None, || Ok(())).unwrap();
-    assert_eq!(registry.server.requests().len(), before);
+    assert_eq!(registry.server.requests().len(), request_count_before);
 
     // The index has another digest than the manifest.
     let result =
-        World::new().obtain_unless(&registry.url("us:pa55@", "o/x:1"), Some(&sha256(b"")), || Ok(()));
+        FetchWorld::new().obtain_unless(&registry.url("us:pa55@", "o/x:1"), Some(&sha256(b"")), || Ok(()));
     assert!(text(&result.unwrap_err()).contains(&registry.digest[7..]));
 }
 
 #[test]
 fn refusing_registry_is_explained_without_the_password() {
-    let (world, registry) = (World::new(), ImageRegistry::start());
+    let (world, registry) = (FetchWorld::new(), ImageRegistry::start());
     for (user, image, parts) in [
         ("us:wr0ng@", "o/x:1", ["gave no token", "it answered 401", "oci://USER:PASSWORD@HOST"]),
         ("us:pa55@", "o/x:2", ["/v2/o/x/manifests/2' failed", "404", "its tag"]),
@@ -806,7 +807,7 @@ fn wrong_documents_of_an_image_are_refused() {
     ] {
         let server = Server::for_file(document.as_bytes());
         let url = format!("oci://127.0.0.1:{}/x", server.port());
-        let error = text(&World::new().obtain_unless(&url, None, || Ok(())).unwrap_err());
+        let error = text(&FetchWorld::new().obtain_unless(&url, None, || Ok(())).unwrap_err());
         assert!(error.contains(problem), "{document}: {error}");
     }
 }

@@ -54,7 +54,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
         let stamp = source.stamp();
         let options =
             UnpackOptions { algorithms: &[Algorithm::Sha1, Algorithm::Sha256], ..UnpackOptions::default() };
-        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let mut progress = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
         let content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
         (content.digest, content.file_digests, stamp)

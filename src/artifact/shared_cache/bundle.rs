@@ -158,7 +158,7 @@ impl Bundle {
             return Err(base::files::input::missing_error("the bundle", file).with_hint(export_hint(file)));
         }
         let title = format!("the bundle '{}'", file.display());
-        let mut report = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let mut report = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(file, &title, directory, None, &UnpackOptions::default(), &mut report)?;
         let storage = SharedDirectory::new(directory, false);
         // An export without downloads and packages makes an empty archive.

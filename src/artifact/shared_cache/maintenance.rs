@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::storage::{SharedStorage, StoredObject};
 use super::trust::{PackageId, PackageKind};
-use super::{CopyError, DOWNLOADS_DIRECTORY, copy, digest_of_download, read_signed_digest};
+use super::{DOWNLOADS_DIRECTORY, ObjectCopyError, copy, digest_of_download, read_signed_digest};
 use crate::InterruptCheck;
 use crate::cache::{PruneReport, VerifyReport};
 use crate::digest::Digest;
@@ -128,11 +128,11 @@ fn check_content(
     let end_check: InterruptCheck = Arc::new(|| Ok(()));
     match copy(storage, object, expected, size, &end_check, &mut |_| Ok(())) {
         Ok(_) => Ok(None),
-        Err(CopyError::Missing) => Ok(Some("its content is missing".to_owned())),
-        Err(CopyError::Content(reason)) => Ok(Some(reason)),
-        Err(CopyError::Storage(error)) => Err(storage_error(error)),
-        Err(CopyError::Write(error)) => Err(error),
-        Err(CopyError::Ended) => Ok(None),
+        Err(ObjectCopyError::Missing) => Ok(Some("its content is missing".to_owned())),
+        Err(ObjectCopyError::Content(reason)) => Ok(Some(reason)),
+        Err(ObjectCopyError::Storage(error)) => Err(storage_error(error)),
+        Err(ObjectCopyError::Write(error)) => Err(error),
+        Err(ObjectCopyError::Ended) => Ok(None),
     }
 }
 

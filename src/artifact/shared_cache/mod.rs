@@ -36,9 +36,9 @@ use crate::archive::UnpackLimits;
 use crate::digest::{Algorithm, Digest, Hasher};
 use base::events::Reporter;
 use base::files::read_json;
-use base::text::duration;
+use base::text::format_duration;
 use base::{Error, Result};
-use uploads::{Content, Upload, UploadQueue};
+use uploads::{Upload, UploadContent, UploadQueue};
 
 pub use bundle::{Bundle, BundleContent, BundleWriter, BundledPackage};
 pub use maintenance::{SharedEntry, list, prune, verify};
@@ -223,7 +223,7 @@ impl SharedCache {
     /// [`Self::finish`].
     pub fn upload_download(&self, digest: &Digest, path: &Path) {
         if self.may_upload() {
-            self.upload(vec![(download_object(digest), Content::File(path.to_owned()))]);
+            self.upload(vec![(download_object(digest), UploadContent::File(path.to_owned()))]);
         }
     }
 
@@ -245,8 +245,8 @@ impl SharedCache {
             let json = serde_json::to_vec(&signed_digest)?;
             let object = id.archive_object(signed_digest.sha256());
             Ok(vec![
-                (object, Content::File(archive.to_owned())),
-                (id.signed_digest_object(), Content::Bytes(json)),
+                (object, UploadContent::File(archive.to_owned())),
+                (id.signed_digest_object(), UploadContent::Bytes(json)),
             ])
         };
         match upload() {
@@ -261,7 +261,7 @@ impl SharedCache {
         let Some(upload_queue) = backend.upload_queue.lock().take() else { return };
         let settings = &backend.settings;
         let stage = (upload_queue.unfinished_count() > 0)
-            .then(|| settings.reporter.stage(format!("Uploading to the cache '{}'", settings.url)));
+            .then(|| settings.reporter.begin_stage(format!("Uploading to the cache '{}'", settings.url)));
         let cancel = || backend.is_cancelled.store(true, Ordering::SeqCst);
         let unfinished_count = upload_queue.finish(END_TIMEOUT, &settings.interrupt_check, cancel);
         if let Some(stage) = stage {
@@ -275,7 +275,7 @@ impl SharedCache {
             settings.reporter.warn(format!(
                 "{unfinished_count} upload{plural} to the cache '{}' did not end within {}, and were stopped",
                 settings.url,
-                duration(END_TIMEOUT)
+                format_duration(END_TIMEOUT)
             ));
         }
     }
@@ -343,7 +343,7 @@ impl SharedBackend {
         };
         let package = result.map_err(|error| self.end_all(error)).ok()?;
         if search_duration > SEARCH_TIMEOUT {
-            let text = format!("its answers have taken {} in this run", duration(search_duration));
+            let text = format!("its answers have taken {} in this run", format_duration(search_duration));
             self.end_all(io::Error::other(text));
         }
         package?.map_err(|reason| self.warn_of_entry(&id.signed_digest_object(), &reason)).ok()
@@ -361,16 +361,16 @@ impl SharedBackend {
         let end_check = self.end_check();
         match copy(storage, object, expected, size, &end_check, write) {
             Ok(digest) => Ok(Some(digest)),
-            Err(CopyError::Missing | CopyError::Ended) => Ok(None),
-            Err(CopyError::Storage(error)) => {
+            Err(ObjectCopyError::Missing | ObjectCopyError::Ended) => Ok(None),
+            Err(ObjectCopyError::Storage(error)) => {
                 self.end_all(error);
                 Ok(None)
             }
-            Err(CopyError::Content(reason)) => {
+            Err(ObjectCopyError::Content(reason)) => {
                 self.warn_of_entry(object, &reason);
                 Ok(None)
             }
-            Err(CopyError::Write(error)) => Err(error),
+            Err(ObjectCopyError::Write(error)) => Err(error),
         }
     }
 
@@ -423,7 +423,7 @@ impl SharedBackend {
 }
 
 /// The reason why an object was not copied.
-enum CopyError {
+enum ObjectCopyError {
     /// There is no such object.
     Missing,
     /// The run ends.
@@ -444,28 +444,28 @@ fn copy(
     mut size: Option<u64>,
     end_check: &InterruptCheck,
     write: WritePart<'_>,
-) -> Result<Digest, CopyError> {
+) -> Result<Digest, ObjectCopyError> {
     let mut hasher = Hasher::new(&[Algorithm::Sha256, expected.strongest()]);
     let mut offset = 0;
     loop {
-        end_check().map_err(|_| CopyError::Ended)?;
-        let part = storage.read(object, offset, PART_BYTES).map_err(CopyError::Storage)?;
-        let ObjectPart { bytes, total } = part.ok_or(CopyError::Missing)?;
+        end_check().map_err(|_| ObjectCopyError::Ended)?;
+        let part = storage.read(object, offset, PART_BYTES).map_err(ObjectCopyError::Storage)?;
+        let ObjectPart { bytes, total } = part.ok_or(ObjectCopyError::Missing)?;
         let end = offset + bytes.len() as u64;
         // The size must not change while the object is read.
         let is_expected = *size.get_or_insert(total) == total && total <= UnpackLimits::default().bytes;
         if !is_expected || end > total || (bytes.is_empty() && total > 0) {
-            return Err(CopyError::Content("it has another size than expected".to_owned()));
+            return Err(ObjectCopyError::Content("it has another size than expected".to_owned()));
         }
         hasher.update(&bytes);
-        write(CopiedPart { bytes: &bytes, offset, total }).map_err(CopyError::Write)?;
+        write(CopiedPart { bytes: &bytes, offset, total }).map_err(ObjectCopyError::Write)?;
         offset = end;
         if offset == total {
             break;
         }
     }
     let digest = hasher.finish();
-    expected.check(&digest, "it").map_err(|mismatch| CopyError::Content(mismatch.to_string()))?;
+    expected.check(&digest, "it").map_err(|mismatch| ObjectCopyError::Content(mismatch.to_string()))?;
     Ok(digest)
 }
 

@@ -39,7 +39,7 @@ struct MemoryStorage(Arc<Memory>);
 impl SharedStorage for MemoryStorage {
     fn read(&self, object: &str, offset: u64, length: u64) -> io::Result<Option<ObjectPart>> {
         let memory = &self.0;
-        let before = memory.requests.fetch_add(1, Ordering::SeqCst) as u64;
+        let request_count_before = memory.requests.fetch_add(1, Ordering::SeqCst) as u64;
         std::thread::sleep(Duration::from_millis(memory.delay_ms.load(Ordering::SeqCst) as u64));
         if memory.is_down.load(Ordering::SeqCst) {
             return Err(io::Error::other(format!("reading '{object}': no answer")));
@@ -49,7 +49,7 @@ impl SharedStorage for MemoryStorage {
         let start = content.len().min(offset as usize);
         let end = content.len().min(start + length as usize);
         let growth = memory.growth.load(Ordering::SeqCst) as u64;
-        let total = content.len() as u64 + growth * (before + 1);
+        let total = content.len() as u64 + growth * (request_count_before + 1);
         Ok(Some(ObjectPart { bytes: content[start..end].to_vec(), total }))
     }
 
@@ -85,9 +85,9 @@ impl SharedStorage for MemoryStorage {
     }
 }
 
-struct Recorder(Arc<Mutex<Vec<String>>>);
+struct WarningRecorder(Arc<Mutex<Vec<String>>>);
 
-impl Sink for Recorder {
+impl Sink for WarningRecorder {
     fn receive(&self, event: &Event) {
         if let Event::Warning(warning) = event {
             let texts = [std::slice::from_ref(&warning.text), &warning.hints].concat();
@@ -116,7 +116,7 @@ impl Machine {
             }),
             may_upload: true,
             signing_key: signing_key.cloned(),
-            reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&warnings)))),
+            reporter: Reporter::new(Arc::new(WarningRecorder(Arc::clone(&warnings)))),
             interrupt_check: Arc::new(|| Ok(())),
         };
         let trusted_keys = trusted_keys.iter().map(|key| key.verifying_key().unwrap()).collect();
@@ -244,9 +244,9 @@ fn package_needs_the_signature_of_a_trusted_key() {
     let warning = machine.warning();
     assert!(warning.contains("signed by a key that is not trusted"), "{warning}");
     // Without any key, the cache is not even asked.
-    let before = memory.requests.load(Ordering::SeqCst);
+    let request_count_before = memory.requests.load(Ordering::SeqCst);
     assert_eq!(Machine::reader(&memory, &[]).get_package(&VM_PACKAGE), None);
-    assert_eq!(memory.requests.load(Ordering::SeqCst), before);
+    assert_eq!(memory.requests.load(Ordering::SeqCst), request_count_before);
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn storage_that_cannot_be_opened_is_a_warning() {
         }),
         may_upload: true,
         signing_key: None,
-        reporter: Reporter::new(Arc::new(Recorder(Arc::clone(&warnings)))),
+        reporter: Reporter::new(Arc::new(WarningRecorder(Arc::clone(&warnings)))),
         interrupt_check: Arc::new(|| Ok(())),
     };
     let shared_cache = SharedCache::new(Vec::new(), settings);

@@ -8,7 +8,7 @@ use base::{Error, Result};
 use net::ssh::{self, SshKey, VerifyingKey};
 
 /// The namespace of the signatures, which keeps them from being valid for other purposes.
-const NAMESPACE: &str = "monopile-cache";
+const SIGNATURE_NAMESPACE: &str = "monopile-cache";
 
 /// The kind of a compiled package. The keys of different kinds have nothing in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl SignedDigest {
             .hex(Algorithm::Sha256)
             .ok_or_else(|| Error::failure("the digest of a compiled package lacks SHA-256"))?;
         let signature = signing_key
-            .sign(NAMESPACE, id.message(sha256, size).as_bytes())
+            .sign(SIGNATURE_NAMESPACE, id.message(sha256, size).as_bytes())
             .map_err(|problem| Error::failure("signing a compiled package failed").with_source(problem))?;
         Ok(SignedDigest { sha256: sha256.to_owned(), size, signature })
     }
@@ -98,7 +98,7 @@ impl SignedDigest {
             .filter(|digest| digest.hex(Algorithm::Sha256) == Some(self.sha256.as_str()))
             .ok_or_else(|| "its digest is damaged".to_owned())?;
         let message = id.message(&self.sha256, self.size);
-        ssh::verify(&self.signature, NAMESPACE, message.as_bytes(), trusted_keys)
+        ssh::verify(&self.signature, SIGNATURE_NAMESPACE, message.as_bytes(), trusted_keys)
             .map(|_| digest)
             .map_err(|error| error.to_string())
     }

@@ -18,14 +18,14 @@ pub const END_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 300 } el
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 
 /// The content of an object to write.
-pub(super) enum Content {
+pub(super) enum UploadContent {
     /// The content of this file.
     File(PathBuf),
     Bytes(Vec<u8>),
 }
 
 /// Objects to write in this order. The last one makes the others visible.
-pub(super) type Upload = Vec<(String, Content)>;
+pub(super) type Upload = Vec<(String, UploadContent)>;
 
 /// The thread that uploads, and its queue.
 pub(super) struct UploadQueue {
@@ -95,12 +95,14 @@ pub(super) fn perform(
 ) -> io::Result<()> {
     for (object, content) in upload {
         match content {
-            Content::File(path) => {
+            UploadContent::File(path) => {
                 let file = File::open(&path)?;
                 let size = file.metadata()?.len();
                 storage.write(&object, &mut InterruptedReader { inner: file, interrupt_check }, size)?;
             }
-            Content::Bytes(bytes) => storage.write(&object, &mut bytes.as_slice(), bytes.len() as u64)?,
+            UploadContent::Bytes(bytes) => {
+                storage.write(&object, &mut bytes.as_slice(), bytes.len() as u64)?
+            }
         }
     }
     Ok(())

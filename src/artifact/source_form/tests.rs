@@ -163,7 +163,7 @@ fn equal_content_gives_equal_bytes() {
 
 #[test]
 fn changed_content_changes_the_version() {
-    let before = Dir::release().identity();
+    let identity_before = Dir::release().identity();
     let executable = Dir::release();
     fs::set_permissions(executable.path("src/app/main.c"), fs::Permissions::from_mode(0o755)).unwrap();
     let form_with_link = Dir::release().without_file("src/app/main.c");
@@ -183,7 +183,7 @@ fn changed_content_changes_the_version() {
         form_with_link,
         form_with_renamed_file,
     ];
-    let mut versions = vec![before.version.clone()];
+    let mut versions = vec![identity_before.version.clone()];
     for changed_form in &changed_forms {
         versions.push(changed_form.identity().version);
     }
@@ -192,19 +192,19 @@ fn changed_content_changes_the_version() {
     versions.dedup();
     assert_eq!(versions.len(), count);
     // Files that are not packed do not change the version.
-    assert_eq!(Dir::release().file("jobs/j/templates/unused.erb", "x").identity(), before);
-    assert_eq!(Dir::release().file("src/lib/x1.c", "x").identity(), before);
-    assert_eq!(Dir::release().file("blobs/both", "x").identity(), before);
+    assert_eq!(Dir::release().file("jobs/j/templates/unused.erb", "x").identity(), identity_before);
+    assert_eq!(Dir::release().file("src/lib/x1.c", "x").identity(), identity_before);
+    assert_eq!(Dir::release().file("blobs/both", "x").identity(), identity_before);
 }
 
 #[test]
 fn only_changed_jobs_and_packages_get_new_fingerprints() {
-    let before = Dir::release().open();
-    let after = Dir::release().file("src/lib/a.c", "int b;").open();
+    let release_before = Dir::release().open();
+    let release_after = Dir::release().file("src/lib/a.c", "int b;").open();
     let fingerprint = |release: &Release, name: &str| release.package(name).unwrap().fingerprint.clone();
-    assert_ne!(fingerprint(&before, "lib"), fingerprint(&after, "lib"));
-    assert_eq!(fingerprint(&before, "app"), fingerprint(&after, "app"));
-    assert_eq!(before.job("j").unwrap().fingerprint, after.job("j").unwrap().fingerprint);
+    assert_ne!(fingerprint(&release_before, "lib"), fingerprint(&release_after, "lib"));
+    assert_eq!(fingerprint(&release_before, "app"), fingerprint(&release_after, "app"));
+    assert_eq!(release_before.job("j").unwrap().fingerprint, release_after.job("j").unwrap().fingerprint);
 }
 
 #[test]

@@ -161,7 +161,7 @@ pub fn open(source: &Source, expected: Option<&Digest>, scratch: &Path, stage: &
     } else {
         let stamp = source.stamp();
         let options = unpack_options();
-        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let mut progress = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
         let mut content =
             archive::unpack_file(&source.path, &source_name, &directory, expected, &options, &mut progress)?;
         (content.digest, content.file_digests.remove(Path::new(IMAGE_FILE)), stamp)

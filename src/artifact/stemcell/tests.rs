@@ -104,7 +104,7 @@ fn light_stemcell_may_state_the_digest_of_the_full_image() {
         let path = directory.path().join("stemcell.tgz");
         fs::write(&path, tarball.build()).unwrap();
         let notes = std::sync::Arc::new(Notes::default());
-        let stage = base::events::Reporter::new(notes.clone()).stage("testing");
+        let stage = base::events::Reporter::new(notes.clone()).begin_stage("testing");
         let stemcell = open(&Source::local(&path).unwrap(), None, directory.path(), &stage).unwrap();
         assert_eq!(stemcell.image_digest.is_none(), is_light, "{declared_digest}");
         let notes = notes.0.lock().unwrap();

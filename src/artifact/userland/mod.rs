@@ -92,7 +92,7 @@ pub fn open(
     }
     let mut algorithms = vec![Algorithm::Sha256];
     algorithms.extend(expected.map(Digest::strongest));
-    let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+    let mut progress = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
     let digest = cache.obtain_digest(&source.path, &algorithms, &mut progress)?;
     if let Some(expected) = expected {
         expected.check_with_hint(&digest, &source_name)?;
@@ -115,7 +115,7 @@ pub fn open(
             let work = work.map_err(|error| {
                 Error::io(format!("creating a directory in '{}'", directory.display()), error)
             })?;
-            let unpack_stage = stage.reporter().stage(format!("Unpacking {source_name}"));
+            let unpack_stage = stage.reporter().begin_stage(format!("Unpacking {source_name}"));
             let record = unpack(source, &source_name, work.path(), &root, &unpack_stage)?;
             write_json(&record_path, &record, JsonLayout::Compact)?;
             unpack_stage.finish();
@@ -247,7 +247,7 @@ fn unpack_root(image: &Path, source_name: &str, work: &Path, root: &Path, stage:
         unpack_disk(image, source_name, name, &tree, stage)?;
         tree
     } else {
-        let mut progress = |bytes, total| stage.progress(bytes, Some(total), Unit::Bytes);
+        let mut progress = |bytes, total| stage.report_progress(bytes, Some(total), Unit::Bytes);
         archive::unpack_file(image, source_name, &content, None, &options(), &mut progress)?;
         if let Some(layers) = image::open_layers(&content, source_name)? {
             image::unpack(layers, work, &tree, source_name)?;
@@ -283,7 +283,7 @@ fn options() -> UnpackOptions<'static> {
 fn unpack_disk(disk: &Path, source_name: &str, name: &Path, tree: &Path, stage: &Stage) -> Result<()> {
     let file = File::open(disk).map_err(|error| Error::io(format!("reading {source_name}"), error))?;
     disk_image::unpack(file, source_name, name, tree, &options(), &mut |bytes| {
-        stage.progress(bytes, None, Unit::Bytes)
+        stage.report_progress(bytes, None, Unit::Bytes)
     })
 }
 

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use super::*;
 use crate::testing;
 
-struct World {
+struct UserlandWorld {
     directory: tempfile::TempDir,
     cache: Cache,
 }
 
-impl World {
-    fn new() -> World {
+impl UserlandWorld {
+    fn new() -> UserlandWorld {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::open(&directory.path().join("cache")).unwrap();
-        World { directory, cache }
+        UserlandWorld { directory, cache }
     }
 
     /// Writes a tarball whose entries `fill` appends.
@@ -80,7 +80,7 @@ fn plain(builder: &mut tar::Builder<Vec<u8>>) {
 
 #[test]
 fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
-    let world = World::new();
+    let world = UserlandWorld::new();
     let path = world.tarball("root.tar", plain);
     let userland = world.open(&path, None).unwrap();
     let sh = userland.root.join("usr/bin/sh").symlink_metadata().unwrap();
@@ -106,7 +106,7 @@ fn tarball_is_unpacked_once_without_devices_owners_and_set_uid_bits() {
 
 #[test]
 fn wrong_digest_is_refused_before_anything_is_unpacked() {
-    let world = World::new();
+    let world = UserlandWorld::new();
     let path = world.tarball("root.tar", plain);
     let error = world.open(&path, Some(&"a".repeat(40))).unwrap_err();
     assert!(error.chain().join(": ").contains("aaaa"), "{error}");
@@ -118,7 +118,7 @@ fn wrong_digest_is_refused_before_anything_is_unpacked() {
 #[test]
 fn trees_that_are_no_root_file_system_are_refused() {
     use tar::EntryType::{Regular, Symlink};
-    let world = World::new();
+    let world = UserlandWorld::new();
     type Fill = fn(&mut tar::Builder<Vec<u8>>);
     let cases: [(&str, Fill); 3] = [
         ("it has neither /bin nor /usr/bin", |builder| add(builder, Regular, "a", 0o644, "")),
@@ -145,13 +145,13 @@ fn trees_that_are_no_root_file_system_are_refused() {
 #[test]
 fn archive_without_a_root_is_refused_before_it_is_unpacked() {
     use tar::EntryType::{Directory, Regular};
-    let world = World::new();
+    let world = UserlandWorld::new();
     // Unpacking would refuse the second entry of the same name.
-    let duplicate_tarball = |name: &str, more: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
+    let duplicate_tarball = |name: &str, add_entries: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
         world.tarball(&format!("{}.tar", name.replace('/', "-")), |builder| {
             add(builder, Regular, name, 0o644, "");
             add(builder, Regular, name, 0o644, "");
-            more(builder);
+            add_entries(builder);
         })
     };
     let error_of = |path: &Path| world.open(path, None).unwrap_err().chain().join(": ");
@@ -169,7 +169,7 @@ fn archive_without_a_root_is_refused_before_it_is_unpacked() {
 
 #[test]
 fn stemcell_for_warden_has_a_root_file_system() {
-    let world = World::new();
+    let world = UserlandWorld::new();
     let stemcell = |image: &[u8]| {
         world.tarball("stemcell.tar", |builder| {
             let manifest = "name: s\nversion: '1'\noperating_system: ubuntu-jammy\n";
@@ -204,7 +204,7 @@ fn stemcell_for_warden_has_a_root_file_system() {
 
 #[test]
 fn disk_is_unpacked_once() {
-    let world = World::new();
+    let world = UserlandWorld::new();
     let disk = world.disk();
     let root = world.open(&disk, None).unwrap().root;
     assert_eq!(fs::read_to_string(root.join("usr/bin/sh")).unwrap(), "#!");
@@ -215,7 +215,7 @@ fn disk_is_unpacked_once() {
 #[test]
 fn images_of_docker_and_oci_are_unpacked_layer_by_layer() {
     use tar::EntryType::Regular;
-    let world = World::new();
+    let world = UserlandWorld::new();
     let layer = |name: &str, fill: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
         fs::read(world.tarball(name, |builder| fill(builder))).unwrap()
     };
@@ -275,7 +275,7 @@ fn images_of_docker_and_oci_are_unpacked_layer_by_layer() {
 
 #[test]
 fn digest_of_a_directory_is_that_of_its_content() {
-    let world = World::new();
+    let world = UserlandWorld::new();
     let make = |name: &str| {
         let root = world.directory.path().join(name);
         fs::create_dir_all(root.join("bin")).unwrap();
@@ -286,9 +286,9 @@ fn digest_of_a_directory_is_that_of_its_content() {
     let (one, two) = (make("one"), make("two"));
     let digest = |root: &Path| world.open(root, None).unwrap().digest;
     assert_eq!(digest(&one), digest(&two));
-    let before = digest(&one);
+    let digest_before = digest(&one);
     std::thread::sleep(Duration::from_millis(20));
     fs::write(one.join("bin/sh"), "2").unwrap();
-    assert_ne!(digest(&one), before);
+    assert_ne!(digest(&one), digest_before);
     assert!(world.open(&one, Some(&"a".repeat(40))).unwrap_err().to_string().contains("directory"));
 }

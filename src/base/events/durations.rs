@@ -39,8 +39,8 @@ impl StageDurations {
     /// duration is kept.
     pub(super) fn record(&self, kind: String, elapsed: Duration) {
         let mut durations = self.lock();
-        let longest = durations.elapsed_durations.entry(kind).or_default();
-        *longest = elapsed.max(*longest);
+        let longest_duration = durations.elapsed_durations.entry(kind).or_default();
+        *longest_duration = elapsed.max(*longest_duration);
     }
 
     pub(super) fn elapsed_by_kind(&self) -> BTreeMap<String, Duration> {

@@ -71,7 +71,7 @@ impl Reporter {
     }
 
     /// Starts a stage ("Creating VM"). It counts as failed unless it is ended otherwise.
-    pub fn stage(&self, name: impl Into<String>) -> Stage {
+    pub fn begin_stage(&self, name: impl Into<String>) -> Stage {
         self.begin(None, name.into(), None)
     }
 
@@ -79,14 +79,14 @@ impl Reporter {
     ///
     /// Records the duration, and reports the usual one if it is known. `kind` must not contain a CID, a
     /// version or a secret.
-    pub fn timed_stage(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
+    pub fn begin_timed_stage(&self, kind: impl Into<String>, name: impl Into<String>) -> Stage {
         let kind = kind.into();
         let usual_duration = self.durations.usual_duration(&kind);
         self.begin(Some(kind), name.into(), usual_duration)
     }
 
-    /// Like [`Self::stage`], with a usual duration that the caller knows.
-    pub fn stage_with_usual_duration(
+    /// Like [`Self::begin_stage`], with a usual duration that the caller knows.
+    pub fn begin_stage_with_usual_duration(
         &self,
         name: impl Into<String>,
         usual_duration: Option<Duration>,
@@ -150,7 +150,7 @@ impl Stage {
     }
 
     /// Reports progress; `total` is `None` while unknown.
-    pub fn progress(&self, amount: u64, total: Option<u64>, unit: Unit) {
+    pub fn report_progress(&self, amount: u64, total: Option<u64>, unit: Unit) {
         self.reporter.emit(Event::StageProgress { id: self.id, amount, total, unit });
     }
 

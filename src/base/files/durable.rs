@@ -30,7 +30,7 @@ pub fn write_atomically_owned_like(path: &Path, bytes: &[u8], model: &Path) -> i
 /// Does nothing if `model` does not exist or the process lacks the permission.
 pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
     match other_owner(&file.metadata()?, model) {
-        Some((user, group)) => unless_denied(unix::fchown(file, Some(user), Some(group))),
+        Some((user, group)) => ignore_denial(unix::fchown(file, Some(user), Some(group))),
         None => Ok(()),
     }
 }
@@ -38,7 +38,7 @@ pub fn give_file_to_owner_of(file: &File, model: &Path) -> io::Result<()> {
 /// Like [`give_file_to_owner_of`], for a directory.
 pub fn give_directory_to_owner_of(directory: &Path, model: &Path) -> io::Result<()> {
     match other_owner(&fs::symlink_metadata(directory)?, model) {
-        Some((user, group)) => unless_denied(unix::lchown(directory, Some(user), Some(group))),
+        Some((user, group)) => ignore_denial(unix::lchown(directory, Some(user), Some(group))),
         None => Ok(()),
     }
 }
@@ -50,7 +50,7 @@ fn other_owner(metadata: &fs::Metadata, model: &Path) -> Option<(u32, u32)> {
     (owner != (metadata.uid(), metadata.gid())).then_some(owner)
 }
 
-fn unless_denied(outcome: io::Result<()>) -> io::Result<()> {
+fn ignore_denial(outcome: io::Result<()>) -> io::Result<()> {
     match outcome {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         outcome => outcome,
@@ -138,12 +138,12 @@ pub fn remove_temporaries(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent(path))? {
         let entry = entry?;
         let name = entry.file_name();
-        let random = name
+        let random_part = name
             .as_encoded_bytes()
             .strip_prefix(prefix.as_encoded_bytes())
             .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX.as_bytes()));
         // A dot in this part means that the temporary file belongs to a longer file name.
-        if random.is_some_and(|random| !random.contains(&b'.')) {
+        if random_part.is_some_and(|random_part| !random_part.contains(&b'.')) {
             fs::remove_file(entry.path())?;
         }
     }
@@ -170,7 +170,7 @@ pub fn remove_durably(path: &Path) -> io::Result<()> {
 }
 
 /// Creates a file with mode 0600 and opens it for writing. Fails if it exists.
-pub fn create_private(path: &Path) -> io::Result<File> {
+pub fn create_private_file(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(0o600).open(path)
 }
 
@@ -213,9 +213,9 @@ mod tests {
         assert!(!path.exists());
         fs::write(&path, b"a secret \xff").unwrap();
         let inode = || std::os::unix::fs::MetadataExt::ino(&fs::metadata(&path).unwrap());
-        let before = inode();
+        let inode_before = inode();
         rewrite(&path, &str::to_owned).unwrap();
-        assert_eq!(inode(), before);
+        assert_eq!(inode(), inode_before);
         rewrite(&path, &|text| text.replace("secret", "x")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a x \u{fffd}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -81,7 +81,7 @@ pub struct FileKind {
 }
 
 /// The kind of a manifest in messages.
-pub const MANIFEST: &str = "manifest";
+pub const MANIFEST_KIND: &str = "manifest";
 
 /// The kind of every file.
 pub const ANY_FILE: FileKind = FileKind { can_match: |_| true, certainly_matches: |_| true };
@@ -134,11 +134,11 @@ pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) ->
     let directory_name = directory.display().to_string();
     let names = list_names_of_kind(path, file_kind.certainly_matches);
     let found_path = names.is_empty().then(|| find_below(parent(path), path, file_kind)).flatten();
-    if let (Some(found_path), true) = (found_path, kind_name == MANIFEST) {
+    if let (Some(found_path), true) = (found_path, kind_name == MANIFEST_KIND) {
         return error.with_hint(did_you_mean_question(&found_path.to_string_lossy()));
     }
     match names.as_slice() {
-        [] if kind_name == MANIFEST && list_names_of_kind(path, file_kind.can_match).is_empty() => error
+        [] if kind_name == MANIFEST_KIND && list_names_of_kind(path, file_kind.can_match).is_empty() => error
             .with_hint(format!("give the path of a manifest: '{directory_name}' has none"))
             .with_hint("for an example: `monopile example hello`"),
         [] => error.with_hint(format!("list the files there: `ls {}`", shell_word(&directory_name))),

@@ -61,12 +61,12 @@ mod tests {
     fn claim_ends_with_its_lock() {
         let directory = tempfile::tempdir().unwrap();
         assert!(!exists(directory.path()));
-        let [before, after] = ["before", "after"].map(|name| directory.path().join(name));
-        let answer = UnlockOnDrop::from(File::create(&before).unwrap());
+        let [old_path, new_path] = ["before", "after"].map(|name| directory.path().join(name));
+        let answer = UnlockOnDrop::from(File::create(&old_path).unwrap());
         answer.lock().unwrap();
-        record(directory.path(), &[&before, &after]).unwrap();
+        record(directory.path(), &[&old_path, &new_path]).unwrap();
         assert!(exists(directory.path()));
-        fs::rename(&before, &after).unwrap();
+        fs::rename(&old_path, &new_path).unwrap();
         assert!(exists(directory.path()));
         drop(answer);
         assert!(!exists(directory.path()));

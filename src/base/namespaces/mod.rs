@@ -24,7 +24,7 @@ pub use rustix::thread::UnshareFlags;
 use rustix::thread::unshare_unsafe;
 
 /// A sysctl that can forbid user namespaces.
-struct Switch {
+struct Sysctl {
     name: &'static str,
     /// The value that forbids them.
     forbidding_value: &'static str,
@@ -33,10 +33,10 @@ struct Switch {
 }
 
 /// The sysctls that can forbid user namespaces.
-const SWITCHES: [Switch; 3] = [
-    Switch { name: "kernel.unprivileged_userns_clone", forbidding_value: "0", allowing_value: "1" },
-    Switch { name: "user.max_user_namespaces", forbidding_value: "0", allowing_value: "15000" },
-    Switch {
+const SYSCTLS: [Sysctl; 3] = [
+    Sysctl { name: "kernel.unprivileged_userns_clone", forbidding_value: "0", allowing_value: "1" },
+    Sysctl { name: "user.max_user_namespaces", forbidding_value: "0", allowing_value: "15000" },
+    Sysctl {
         name: "kernel.apparmor_restrict_unprivileged_userns",
         forbidding_value: "1",
         allowing_value: "0",
@@ -197,8 +197,8 @@ pub fn missing_user_namespaces_message(errno: Errno) -> String {
 }
 
 /// Returns the sysctls that forbid user namespaces on this machine.
-fn forbidding_switches() -> impl Iterator<Item = &'static Switch> {
-    SWITCHES.iter().filter(|switch| {
+fn forbidding_switches() -> impl Iterator<Item = &'static Sysctl> {
+    SYSCTLS.iter().filter(|switch| {
         let path = Path::new("/proc/sys").join(switch.name.replace('.', "/"));
         fs::read_to_string(path).is_ok_and(|value| value.trim() == switch.forbidding_value)
     })

@@ -91,10 +91,10 @@ struct Random(u64);
 impl Random {
     fn number_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap() % bound
+        let mut mixed_bits = self.0;
+        mixed_bits = (mixed_bits ^ (mixed_bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed_bits = (mixed_bits ^ (mixed_bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed_bits ^ (mixed_bits >> 31)) >> 32).unwrap() % bound
     }
 
     fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -125,11 +125,11 @@ impl Random {
     }
 }
 
-trait LowercaseEscapes {
+trait LowercaseUnicodeEscapes {
     fn to_lowercase_escapes(&self) -> String;
 }
 
-impl LowercaseEscapes for String {
+impl LowercaseUnicodeEscapes for String {
     fn to_lowercase_escapes(&self) -> String {
         let mut parts = self.split('%');
         let first = parts.next().unwrap_or_default().to_owned();
@@ -186,9 +186,14 @@ fn without_quoting(text: &str) -> Vec<u8> {
 
 /// Returns an error if `redacted_text` contains more of the secret than [`VISIBLE`] allows, or if the text
 /// around the secret was changed.
-fn check(redacted_text: &str, before: &str, after: &str, secret_description: &str) -> Result<(), String> {
+fn check(
+    redacted_text: &str,
+    text_before: &str,
+    text_after: &str,
+    secret_description: &str,
+) -> Result<(), String> {
     let max_visible = VISIBLE.0 + VISIBLE.1 * secret_description.matches("base64").count();
-    let rest = redacted_text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    let rest = redacted_text.strip_prefix(text_before).and_then(|rest| rest.strip_suffix(text_after));
     let rest =
         rest.ok_or_else(|| format!("the text around was changed: {redacted_text}\nof {secret_description}"))?;
     // Part of an HTML entity for a quote after the secret may remain.
@@ -231,30 +236,31 @@ fn hides_secrets_in_two_encodings_cut_at_any_point() {
         // The default run takes some of the pairs of spellings for each secret.
         for (first, spell) in SPELLINGS {
             let (second, spell_again) = random.choose(&SPELLINGS);
-            let (before, after) = random.choose(&AROUND);
+            let (text_before, text_after) = random.choose(&AROUND);
             let spelt = |text: &str| spell_again(&spell(text));
             let spelt_secret = spelt(&secret);
             let secret_description =
                 format!("{secret:?} as {first}, then {second} (MONOPILE_FUZZ_SEED={seed}, secret {number})");
-            let redacted_text = redactor.redact(&format!("{before}{spelt_secret}{after}")).into_owned();
-            failures.extend(check(&redacted_text, before, after, &secret_description).err());
+            let redacted_text =
+                redactor.redact(&format!("{text_before}{spelt_secret}{text_after}")).into_owned();
+            failures.extend(check(&redacted_text, text_before, text_after, &secret_description).err());
 
             // A longer prefix can decode to fewer bytes than a shorter one that ends inside an escape.
             let shows_little =
                 |count: &usize| without_quoting(&prefix(&secret, *count)).len() < CUT_AFTER_CHARS;
             let last = (0..secret.chars().count()).rev().find(shows_little).unwrap();
             // `inspect` spells a `#` by the character after it.
-            let more = usize::from(prefix(&secret, last + 1).ends_with('#'));
-            let shortest = spelt(&prefix(&secret, last + 1 + more)).len();
+            let extra_count = usize::from(prefix(&secret, last + 1).ends_with('#'));
+            let shortest = spelt(&prefix(&secret, last + 1 + extra_count)).len();
             if shortest < spelt_secret.len() {
                 let cut = spelt_secret
                     .ceil_char_boundary(shortest + random.number_below(spelt_secret.len() - shortest));
                 let (mark, secret_description) =
                     (random.choose(&["…", "..."]), format!("{secret_description}, cut at {cut}"));
-                let end = format!("{mark}{after}");
+                let end = format!("{mark}{text_after}");
                 let redacted_text =
-                    redactor.redact(&format!("{before}{}{end}", &spelt_secret[..cut])).into_owned();
-                failures.extend(check(&redacted_text, before, &end, &secret_description).err());
+                    redactor.redact(&format!("{text_before}{}{end}", &spelt_secret[..cut])).into_owned();
+                failures.extend(check(&redacted_text, text_before, &end, &secret_description).err());
             }
         }
     }

@@ -200,12 +200,12 @@ mod tests {
             index.insert(spelling.as_bytes(), false);
         }
         assert_eq!(index.len(), 5);
-        let longest =
+        let longest_match =
             |text: &str| index.longest_prefix(text.as_bytes()).map(|spelling| spelling.bytes.to_vec());
-        assert_eq!(longest("abcdefgx").unwrap(), b"abcdef");
-        assert_eq!(longest("abcdez").unwrap(), b"abcd");
-        assert_eq!(longest("abcy"), None);
-        assert_eq!(longest("abc"), None);
+        assert_eq!(longest_match("abcdefgx").unwrap(), b"abcdef");
+        assert_eq!(longest_match("abcdez").unwrap(), b"abcd");
+        assert_eq!(longest_match("abcy"), None);
+        assert_eq!(longest_match("abc"), None);
         assert_eq!(*index.continuation(b"abcdefg").unwrap().bytes, *b"abcdefgh");
         assert_eq!(*index.continuation(b"abcdefgh").unwrap().bytes, *b"abcdefgh");
         assert!(index.continuation(b"abcdefghi").is_none());

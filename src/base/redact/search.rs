@@ -181,11 +181,11 @@ impl Spellings {
             return;
         }
         let offsets = compact_offsets(&plain_view.bytes);
-        for (first_index, last_index, is_precaution, (before, after)) in ranges {
-            let start = match_start(&offsets, first_index, before);
+        for (first_index, last_index, is_precaution, (margin_before, margin_after)) in ranges {
+            let start = match_start(&offsets, first_index, margin_before);
             let next_offset = offsets.get(last_index + 1).copied().unwrap_or(plain_view.bytes.len());
             if let Some(last_offset) = offsets.get(last_index) {
-                let end = next_offset.min(last_offset + 1 + after);
+                let end = next_offset.min(last_offset + 1 + margin_after);
                 matches.push(Match { range: plain_view.original_range(&(start..end)), is_precaution });
             }
         }
@@ -222,8 +222,8 @@ impl Spellings {
     ) -> bool {
         let unescaped = view.unescaped();
         let plain_view = unescaped.as_ref().unwrap_or(view);
-        let residue_length = residue_bytes(&view.bytes, &plain_view.bytes);
-        let mut longest: Option<(usize, &IndexedText)> = None;
+        let residue_length = max_residue_bytes(&view.bytes, &plain_view.bytes);
+        let mut longest_match: Option<(usize, &IndexedText)> = None;
         let bytes = match self.may_end_with_fragment(&plain_view.bytes, residue_length) {
             true => compact(&plain_view.bytes),
             false => Vec::new(),
@@ -243,14 +243,14 @@ impl Spellings {
                 let Some(entry) = self.compact.continuation(fragment) else { continue };
                 if counts_as_secret(entry, fragment, edge, depth) {
                     // The rest of a cut-off escape can look like part of a shorter fragment.
-                    if longest.is_none_or(|(longest, _)| start_index < longest) {
-                        longest = Some((start_index, entry));
+                    if longest_match.is_none_or(|(longest_match, _)| start_index < longest_match) {
+                        longest_match = Some((start_index, entry));
                     }
                     break;
                 }
             }
         }
-        if let Some((start_index, entry)) = longest {
+        if let Some((start_index, entry)) = longest_match {
             let offset = match_start(&compact_offsets(&plain_view.bytes), start_index, entry.margins.0);
             let start = plain_view.original_range(&(offset..offset + 1)).start;
             matches.push(Match { range: start..edge.position, is_precaution: entry.is_precaution });
@@ -270,8 +270,8 @@ impl Spellings {
 
     /// Returns false if no fragment of a secret ends in the last bytes of a text. Most texts are not searched
     /// any further for one.
-    fn may_end_with_fragment(&self, text: &[u8], residue_bytes: usize) -> bool {
-        let last_bytes = text.iter().rev().filter(|byte| !is_noise(**byte)).take(residue_bytes + KEY_BYTES);
+    fn may_end_with_fragment(&self, text: &[u8], residue_length: usize) -> bool {
+        let last_bytes = text.iter().rev().filter(|byte| !is_noise(**byte)).take(residue_length + KEY_BYTES);
         let mut key = [0; KEY_BYTES];
         last_bytes.enumerate().any(|(index, byte)| {
             key.rotate_right(1);
@@ -342,15 +342,15 @@ impl Spellings {
 
 /// Returns the offset at which a match starts. `index` is that of its first byte in `offsets`. At most
 /// `before` quotes and whitespace characters in front of it are included.
-fn match_start(offsets: &[usize], index: usize, before: usize) -> usize {
+fn match_start(offsets: &[usize], index: usize, margin_before: usize) -> usize {
     let previous = index.checked_sub(1).and_then(|previous| offsets.get(previous));
     let offset = offsets.get(index).copied().unwrap_or_default();
-    offset.saturating_sub(before).max(previous.map_or(0, |previous| previous + 1))
+    offset.saturating_sub(margin_before).max(previous.map_or(0, |previous| previous + 1))
 }
 
-/// Returns the maximum length of what remains of an escape that was cut off at the end of a text, such as
-/// `%2` or `u00` without its backslash.
-fn residue_bytes(text: &[u8], unescaped: &[u8]) -> usize {
+/// Returns the maximum length of the rest of an escape that was cut off at the end of a text, such as `%2` or
+/// `u00` without its backslash.
+fn max_residue_bytes(text: &[u8], unescaped: &[u8]) -> usize {
     let tail = text.get(text.len().saturating_sub(MAX_RESIDUE_BYTES + 3)..).unwrap_or_default();
     if next_escape(tail).is_none() {
         return 0;
@@ -375,7 +375,7 @@ fn counts_as_secret(entry: &IndexedText, fragment: &[u8], edge: Edge, depth: u8)
 fn is_word(text: &[u8], range: &Range<usize>) -> bool {
     let is_boundary =
         |byte: Option<&u8>| byte.is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
-    is_boundary(range.start.checked_sub(1).and_then(|before| text.get(before)))
+    is_boundary(range.start.checked_sub(1).and_then(|margin_before| text.get(margin_before)))
         && is_boundary(text.get(range.end))
 }
 

@@ -76,10 +76,10 @@ fn finds_secrets_in_ascii_json_and_with_escaped_slashes() {
 fn finds_secrets_inside_base64_documents() {
     let secret = "quo\"ted\\secret";
     let redactor = redactor(&[secret]);
-    for before in ["", "x", "xy"] {
-        let document = serde_json::json!({ (before): secret }).to_string();
+    for key in ["", "x", "xy"] {
+        let document = serde_json::json!({ (key): secret }).to_string();
         let encoded_document = base64::engine::general_purpose::URL_SAFE.encode(document);
-        assert!(redactor.redact(&encoded_document).contains("<redacted>"), "{before}");
+        assert!(redactor.redact(&encoded_document).contains("<redacted>"), "{key}");
     }
 }
 
@@ -87,9 +87,9 @@ fn finds_secrets_inside_base64_documents() {
 fn finds_wrapped_base64_whole_and_line_by_line() {
     let secret = "Xk29dm20sLq81nZx7cVb45Tg";
     let redactor = redactor(&[secret]);
-    for before in 0..70 {
+    for length in 0..70 {
         let document =
-            format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(before), "v".repeat(60));
+            format!("{{\"{}\": \"{secret}\", \"more\": \"{}\"}}", "k".repeat(length), "v".repeat(60));
         let encoded_document = base64::engine::general_purpose::STANDARD.encode(document);
         let lines: Vec<&str> =
             encoded_document.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
@@ -100,11 +100,11 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
             .zip(&plain)
             .map(|(line, redacted_line)| line.len() - redacted_line.replace(REPLACEMENT, "").len())
             .sum();
-        assert!(hidden_count >= 22, "{before}: {plain:?}");
+        assert!(hidden_count >= 22, "{length}: {plain:?}");
         for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
             let redacted_text = redactor.redact(&text);
             let hidden_count = text.len() - redacted_text.replace(REPLACEMENT, "").len();
-            assert!(hidden_count >= 30, "{before}: {redacted_text}");
+            assert!(hidden_count >= 30, "{length}: {redacted_text}");
         }
     }
 }
@@ -270,10 +270,10 @@ fn finds_very_long_values() {
 
 proptest! {
     #[test]
-    fn no_added_secret_is_shown(secret in "\\PC{4,40}", before in "\\PC{0,8}", after in "\\PC{0,8}") {
+    fn no_added_secret_is_shown(secret in "\\PC{4,40}", text_before in "\\PC{0,8}", text_after in "\\PC{0,8}") {
         let redactor = redactor(&[&secret]);
         let secret = secret.trim();
-        let text = format!("{before}{secret}{after}");
+        let text = format!("{text_before}{secret}{text_after}");
         prop_assume!(secret.chars().count() >= MIN_REDACTED_CHARS);
         prop_assume!(!["true", "null", "false"].contains(&secret));
         prop_assume!(!REPLACEMENT.contains(secret));

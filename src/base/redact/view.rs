@@ -394,20 +394,20 @@ fn decode(text: &[u8]) -> Option<(usize, DecodedEscape)> {
 /// each level of JSON doubles it.
 fn decode_backslash(text: &[u8]) -> (usize, DecodedEscape) {
     let backslashes = text.iter().take_while(|byte| **byte == b'\\').count();
-    let after = text.get(backslashes..).unwrap_or_default();
+    let text_after = text.get(backslashes..).unwrap_or_default();
     let letter = |character| (backslashes + 1, DecodedEscape::Character(character));
-    match after {
+    match text_after {
         [b'n', ..] => letter('\n'),
         [b't', ..] => letter('\t'),
         [b'r', ..] => letter('\r'),
         // `compact` drops every control character, so one stands for all.
         [b'b' | b'f' | b'v' | b'a' | b'e' | b'E', ..] => letter('\x1b'),
         [b'0'..=b'3', b'0'..=b'7', b'0'..=b'7', ..] => {
-            let octal = after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
+            let octal = text_after.iter().take(3).fold(0, |value, digit| value << 3 | (digit - b'0'));
             (backslashes + 3, DecodedEscape::Byte(octal))
         }
         [b'0', ..] => letter('\0'),
-        [b'u' | b'U' | b'x', ..] => match decode_numeric_escape(after) {
+        [b'u' | b'U' | b'x', ..] => match decode_numeric_escape(text_after) {
             Some((length, character)) => (backslashes + length, DecodedEscape::Character(character)),
             None => (backslashes, DecodedEscape::Nothing),
         },

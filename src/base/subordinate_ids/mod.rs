@@ -28,7 +28,7 @@ pub const MAX_ID: u32 = 65_535;
 /// The directories in which programs are looked up. The first one is that of NixOS.
 const SEARCH_PATH: [&str; 5] = ["/run/wrappers/bin", "/usr/local/bin", "/usr/bin", "/usr/sbin", "/bin"];
 /// The programs that map ids.
-const PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
+const MAP_PROGRAMS: [&str; 2] = ["newuidmap", "newgidmap"];
 
 /// A range of ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,12 +65,12 @@ impl SubordinateIds {
             return Err("only Linux has them".to_owned());
         }
         let is_root = geteuid().is_root();
-        let programs = PROGRAMS.map(find_program);
+        let programs = MAP_PROGRAMS.map(find_program);
         let mut problems = Vec::new();
         if !is_root && programs.contains(&None) {
             problems.push(format!(
                 "this machine lacks `{}` (on Debian and Ubuntu: `sudo apt-get install uidmap`)",
-                PROGRAMS.join("` or `")
+                MAP_PROGRAMS.join("` or `")
             ));
         }
         let ranges = match ranges::read(geteuid().as_raw(), getegid().as_raw()) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{IdRange, IdRanges, MAX_ID};
 
 /// The files of ranges: for users, and for groups.
-const FILES: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
+const RANGE_FILES: [&str; 2] = ["/etc/subuid", "/etc/subgid"];
 /// The list of users.
 const USERS_FILE: &str = "/etc/passwd";
 /// The maximum size of each of these files, in bytes.
@@ -21,18 +21,20 @@ const NEW_IDS: u32 = 65_536;
 /// Returns the ranges of the user. Fails with the reason why there are none.
 pub(super) fn read(uid: u32, gid: u32) -> Result<IdRanges, String> {
     let user = user_name(&read_file(USERS_FILE).unwrap_or_default(), uid);
-    let [users, groups] = FILES.map(read_file);
+    let [users, groups] = RANGE_FILES.map(read_file);
     // A missing file has no ranges.
     let (users, groups) = (users?, groups?);
-    let uids = find(&users, &user, uid, uid).map_err(|problem| format!("'{}' {problem}", FILES[0]))?;
-    let gids = find(&groups, &user, uid, gid).map_err(|problem| format!("'{}' {problem}", FILES[1]))?;
+    let uids = find(&users, &user, uid, uid).map_err(|problem| format!("'{}' {problem}", RANGE_FILES[0]))?;
+    let gids = find(&groups, &user, uid, gid).map_err(|problem| format!("'{}' {problem}", RANGE_FILES[1]))?;
     if let (Some(uids), Some(gids)) = (uids, gids) {
         return Ok(IdRanges { uids, gids });
     }
     let first_id = [&users, &groups].iter().map(|text| next_free_id(text)).max().unwrap_or(FIRST_ID);
     let new_range = format!("{first_id}-{}", first_id.saturating_add(NEW_IDS - 1));
     let (mut files, mut options) = (Vec::new(), Vec::new());
-    for (range, file, option) in [(uids, FILES[0], "--add-subuids"), (gids, FILES[1], "--add-subgids")] {
+    for (range, file, option) in
+        [(uids, RANGE_FILES[0], "--add-subuids"), (gids, RANGE_FILES[1], "--add-subgids")]
+    {
         if range.is_none() {
             files.push(file);
             options.push(format!("{option} {new_range}"));

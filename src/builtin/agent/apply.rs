@@ -155,7 +155,7 @@ impl Agent {
 
 /// Returns the directory of a job with the templates of this spec.
 fn job_directory(directories: &Directories, spec: &Spec, job: &Job) -> PathBuf {
-    directories.data_jobs().join(&job.name).join(spec.job_bundle(job))
+    directories.data_jobs().join(&job.name).join(spec.job_build_name(job))
 }
 
 /// Removes links and builds of jobs that are not in the spec.

@@ -55,8 +55,8 @@ pub(super) fn copy_disk(source_root: &Path, target_root: &Path, task: &TaskContr
         copy_attributes(source, target_path, metadata)
             .map_err(|error| Error::io(format!("copying the attributes of '{}'", source.display()), error))?;
     }
-    let synced = File::open(target_root).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
-    synced.map_err(|error| Error::io(format!("syncing '{}'", target_root.display()), error))
+    let sync_result = File::open(target_root).and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
+    sync_result.map_err(|error| Error::io(format!("syncing '{}'", target_root.display()), error))
 }
 
 fn copy_one(source: &Path, target: &Path, metadata: &Metadata, task: &TaskControl) -> std::io::Result<()> {

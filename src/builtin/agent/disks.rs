@@ -281,11 +281,11 @@ fn find_users(mount_point: &Path) -> String {
             continue;
         }
         let directory = process.path();
-        let open = super::packages::list(&directory.join("fd")).into_iter().map(|fd| fd.path());
-        let holds = open
+        let open_files = super::packages::list(&directory.join("fd")).into_iter().map(|fd| fd.path());
+        let has_file_there = open_files
             .chain([directory.join("cwd"), directory.join("exe")])
             .any(|link| fs::read_link(link).is_ok_and(|target| target.starts_with(mount_point)));
-        if holds {
+        if has_file_there {
             let name = fs::read_to_string(directory.join("comm")).unwrap_or_default();
             process_names.push(format!("{} ({})", pid.to_string_lossy(), name.trim()));
         }

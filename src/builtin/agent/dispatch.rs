@@ -28,15 +28,15 @@ struct Message {
 }
 
 /// The arguments of a message, taken one after the other.
-struct Arguments {
+struct MessageArguments {
     values: std::vec::IntoIter<Value>,
     count: usize,
     taken_count: usize,
 }
 
-impl Arguments {
+impl MessageArguments {
     fn new(values: Vec<Value>) -> Self {
-        Arguments { count: values.len(), values: values.into_iter(), taken_count: 0 }
+        MessageArguments { count: values.len(), values: values.into_iter(), taken_count: 0 }
     }
 
     /// Takes the next argument, which is required.
@@ -106,7 +106,7 @@ pub(super) fn answer(agent: &Arc<Agent>, text: &[u8]) -> Option<Value> {
 
 fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
     let method = message.method.as_str();
-    let mut arguments = Arguments::new(message.arguments.unwrap_or_default());
+    let mut arguments = MessageArguments::new(message.arguments.unwrap_or_default());
     let method_context = || format!("Action Failed {method}");
     if let Some(outcome) = run_at_once(agent, method, &mut arguments, message.protocol.unwrap_or_default()) {
         return outcome.context(method_context);
@@ -129,7 +129,7 @@ fn dispatch(agent: &Arc<Agent>, message: Message) -> Result<Value> {
 fn run_at_once(
     agent: &Arc<Agent>,
     method: &str,
-    arguments: &mut Arguments,
+    arguments: &mut MessageArguments,
     protocol: i64,
 ) -> Option<Result<Value>> {
     Some(match method {
@@ -167,7 +167,10 @@ type TaskFunction = Box<dyn FnOnce(&Arc<Agent>, &TaskControl) -> Result<Value> +
 
 /// Checks the arguments of an action that becomes a task, and returns its work. Returns `None` for an unknown
 /// method.
-fn parse_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
+fn parse_task(
+    method: &str,
+    arguments: &mut MessageArguments,
+) -> Result<Option<(TaskConcurrency, TaskFunction)>> {
     let exclusive_task = |work: TaskFunction| Ok(Some((TaskConcurrency::Exclusive, work)));
     match method {
         "apply" => {
@@ -191,7 +194,7 @@ fn parse_task(method: &str, arguments: &mut Arguments) -> Result<Option<(TaskCon
         }
         "run_script" => {
             let name: String = arguments.next()?;
-            let options: script::Options = arguments.next_or_default()?;
+            let options: script::ScriptOptions = arguments.next_or_default()?;
             exclusive_task(Box::new(move |agent, task| agent.run_script(&name, &options, task)))
         }
         "drain" => {

@@ -44,7 +44,7 @@ use self::disks::Disks;
 use self::packages::Links;
 pub use self::platform::Platform;
 pub(crate) use self::process::SCRIPT_PATH;
-use self::settings::{AgentSettings, Endpoint};
+use self::settings::{AgentSettings, MbusEndpoint};
 use self::source::SettingsSource;
 use self::spec::SpecStore;
 use self::supervisor::Supervisor;
@@ -56,7 +56,7 @@ use base::{Error, Result};
 struct Agent {
     platform: Platform,
     source: SettingsSource,
-    endpoint: Endpoint,
+    endpoint: MbusEndpoint,
     directories: Directories,
     blobs: Blobs,
     disks: Disks,
@@ -131,7 +131,7 @@ fn set_up(
     source: SettingsSource,
     base: &Path,
     settings: &AgentSettings,
-    endpoint: Endpoint,
+    endpoint: MbusEndpoint,
 ) -> Result<Agent> {
     let directories = Directories::new(base);
     platform.set_up_data(settings, &directories)?;
@@ -139,7 +139,7 @@ fn set_up(
     let boot_file = directories.bosh().join("boot");
     let boot_identity = supervisor::read_boot_identity();
     if std::fs::read_to_string(&boot_file).ok().as_deref() != Some(boot_identity.as_str()) {
-        supervisor::forget_pid_files(&directories.run());
+        supervisor::remove_run_files(&directories.run());
         directories::write_atomically(&boot_file, boot_identity.as_bytes(), 0o600)?;
     }
     let blobs = Blobs::new(directories.blobs());

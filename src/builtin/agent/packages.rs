@@ -20,7 +20,7 @@ use base::{Error, Result};
 const LINKS_DIRECTORY: &str = ".links";
 
 fn build_directory(directories: &Directories, package: &Package) -> PathBuf {
-    directories.data_packages().join(&package.name).join(package.bundle())
+    directories.data_packages().join(&package.name).join(package.build_name())
 }
 
 /// Unpacks a package unless this build is installed. Returns its directory.
@@ -53,7 +53,7 @@ pub(super) fn install(directories: &Directories, blobs: &Blobs, package: &Packag
 /// Returns the directory of [`link_all`] for these packages. Its name depends on all their builds.
 fn links_directory(directories: &Directories, packages: &BTreeMap<String, Package>) -> PathBuf {
     let builds: Vec<String> =
-        packages.values().map(|package| format!("{} {}\n", package.name, package.bundle())).collect();
+        packages.values().map(|package| format!("{} {}\n", package.name, package.build_name())).collect();
     directories.data_packages().join(LINKS_DIRECTORY).join(digest::sha1_hex(&builds.concat()))
 }
 

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use base::{Error, Result};
 
 /// The time that a cancelled program has to end after SIGTERM.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+const TERM_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The PATH of job scripts.
 pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
@@ -21,12 +21,12 @@ pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
 pub(super) struct TaskControl {
-    inner: Arc<SharedState>,
+    shared: Arc<SharedTask>,
 }
 
 /// The state of a task, and the condition that wakes its waiting threads.
 #[derive(Default)]
-struct SharedState {
+struct SharedTask {
     state: Mutex<TaskState>,
     change: Condvar,
 }
@@ -49,17 +49,17 @@ impl TaskControl {
             }
             state.groups.iter().copied().collect()
         };
-        self.inner.change.notify_all();
+        self.shared.change.notify_all();
         if groups.is_empty() {
             return;
         }
         let this = self.clone();
         let kill = move || {
-            let deadline = Instant::now() + KILL_TIMEOUT;
+            let deadline = Instant::now() + TERM_TIMEOUT;
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
                 let remaining = deadline.saturating_duration_since(Instant::now());
-                this.inner.change.wait_for(&mut state, remaining);
+                this.shared.change.wait_for(&mut state, remaining);
             }
             for group in &state.groups {
                 signal_group(*group, Signal::KILL);
@@ -97,7 +97,7 @@ impl TaskControl {
                 Some(end) => end.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
-            self.inner.change.wait_for(&mut state, remaining);
+            self.shared.change.wait_for(&mut state, remaining);
         }
     }
 
@@ -124,14 +124,14 @@ impl TaskControl {
             }
         }
         self.lock().groups.remove(&group);
-        self.inner.change.notify_all();
+        self.shared.change.notify_all();
         let status = child.wait().map_err(|error| Error::io(&action, error))?;
         self.check()?;
         Ok(status)
     }
 
     fn lock(&self) -> MutexGuard<'_, TaskState> {
-        self.inner.state.lock()
+        self.shared.state.lock()
     }
 }
 

@@ -20,14 +20,19 @@ use base::{Error, Result};
 /// The second argument of `run_script`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Options {
+pub(super) struct ScriptOptions {
     /// Variables to add to each script's environment.
     pub env: Option<BTreeMap<String, String>>,
 }
 
 impl Agent {
     /// Runs the script with this name of each job that has one.
-    pub(super) fn run_script(&self, name: &str, options: &Options, task: &TaskControl) -> Result<Value> {
+    pub(super) fn run_script(
+        &self,
+        name: &str,
+        options: &ScriptOptions,
+        task: &TaskControl,
+    ) -> Result<Value> {
         if !directories::is_safe_name(name) {
             return Err(Error::invalid(format!("'{name}' is not a valid name of a script")));
         }
@@ -106,8 +111,8 @@ impl Agent {
         task.run(command.stdout(output).stderr(std::process::Stdio::null()))
             .context(|| "Running drain script".to_owned())?;
         let mut text = String::new();
-        let read = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
-        read.ok().and_then(|_| text.trim().parse().ok()).ok_or_else(|| {
+        let read_result = stdout.rewind().and_then(|()| stdout.take(4096).read_to_string(&mut text));
+        read_result.ok().and_then(|_| text.trim().parse().ok()).ok_or_else(|| {
             Error::failure(format!("The drain script must print a whole number, not '{}'", text.trim()))
         })
     }
@@ -138,8 +143,8 @@ impl Agent {
             threads
                 .into_iter()
                 .map(|(job, thread)| {
-                    let panic_error = |_| Err(Error::failure("the agent had an internal error (a panic)"));
-                    (job, thread.join().unwrap_or_else(panic_error))
+                    let panic_error = |_| Error::failure("the agent had an internal error (a panic)");
+                    (job, thread.join().map_err(panic_error).flatten())
                 })
                 .collect()
         });
@@ -181,7 +186,13 @@ struct DrainCall {
 
 impl DrainCall {
     fn for_shutdown(current_spec: &Spec, next_spec: Option<&Spec>) -> Self {
-        Self::new("job_shutdown", "hash_unchanged", Vec::new(), state(current_spec), next_spec.map(state))
+        Self::new(
+            "job_shutdown",
+            "hash_unchanged",
+            Vec::new(),
+            job_state_json(current_spec),
+            next_spec.map(job_state_json),
+        )
     }
 
     fn for_update(current_spec: &Spec, next_spec: &Spec) -> Self {
@@ -202,7 +213,7 @@ impl DrainCall {
             })
             .map(|(name, _)| name.clone())
             .collect();
-        Self::new(job, hash, changed_packages, state(current_spec), Some(state(next_spec)))
+        Self::new(job, hash, changed_packages, job_state_json(current_spec), Some(job_state_json(next_spec)))
     }
 
     fn for_status_check(self) -> Self {
@@ -215,7 +226,7 @@ impl DrainCall {
     }
 }
 
-fn state(spec: &Spec) -> String {
+fn job_state_json(spec: &Spec) -> String {
     json!({"persistent_disk": spec.persistent_disk}).to_string()
 }
 

@@ -22,7 +22,7 @@ pub(super) struct AgentSettings {
     /// Networks by name.
     pub networks: Map<String, Value>,
     /// The attached disks.
-    pub disks: Disks,
+    pub disks: AttachedDisks,
     /// `env` of `create_vm`.
     pub env: Env,
 }
@@ -41,7 +41,7 @@ pub(super) struct Vm {
 /// The attached disks.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Disks {
+pub(super) struct AttachedDisks {
     /// The hint of the ephemeral disk, if the VM has one.
     pub ephemeral: Value,
     /// Disk hints by CID, from CPIs of contract v1, which do not return a hint from `attach_disk`.
@@ -98,14 +98,14 @@ impl AgentSettings {
     }
 
     /// Parses the mbus URL.
-    pub(super) fn parse_endpoint(&self) -> Result<Endpoint> {
-        Endpoint::parse(self.env.bosh.mbus.urls.first().unwrap_or(&self.mbus))
+    pub(super) fn parse_endpoint(&self) -> Result<MbusEndpoint> {
+        MbusEndpoint::parse(self.env.bosh.mbus.urls.first().unwrap_or(&self.mbus))
     }
 }
 
 /// The parts of an mbus URL.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(super) struct MbusEndpoint {
     /// The host name or address to listen on.
     pub host: String,
     /// The port to listen on. With 0, the operating system chooses one.
@@ -114,9 +114,9 @@ pub(super) struct Endpoint {
     pub credentials: String,
 }
 
-impl Endpoint {
+impl MbusEndpoint {
     /// Parses `https://user:password@host:port`. Errors do not quote the URL, which is a secret.
-    pub(super) fn parse(url: &str) -> Result<Endpoint> {
+    pub(super) fn parse(url: &str) -> Result<MbusEndpoint> {
         let settings_error = |problem: &str| {
             Error::invalid(format!(
                 "the mbus URL in the settings {problem}: it must be https://user:password@host:port"
@@ -133,7 +133,7 @@ impl Endpoint {
             return Err(settings_error("has an empty host, user or password"));
         }
         let decode = |text| percent_decode(text).ok_or_else(|| settings_error("has a malformed %-escape"));
-        Ok(Endpoint {
+        Ok(MbusEndpoint {
             host: host.to_owned(),
             port: port.parse().map_err(|_| settings_error("has a port that is not a number up to 65535"))?,
             credentials: format!("{}:{}", decode(user)?, decode(password)?),
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn mbus_url_is_parsed() {
-        let endpoint = Endpoint::parse("https://mbus:p%40ss@word@127.0.0.1:6868/agent").unwrap();
+        let endpoint = MbusEndpoint::parse("https://mbus:p%40ss@word@127.0.0.1:6868/agent").unwrap();
         assert_eq!(endpoint.credentials, "mbus:p@ss@word");
         assert_eq!((endpoint.host.as_str(), endpoint.port), ("127.0.0.1", 6868));
-        assert_eq!(Endpoint::parse("https://a:b@[::1]:7").unwrap().host, "::1");
+        assert_eq!(MbusEndpoint::parse("https://a:b@[::1]:7").unwrap().host, "::1");
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
             "https://u:secret%zz@h:1",
             "https://u:@h:1",
         ] {
-            let error = Endpoint::parse(url).err().unwrap().to_string();
+            let error = MbusEndpoint::parse(url).err().unwrap().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
     }

@@ -41,7 +41,7 @@ struct RegistrySource {
 /// The user data that CPIs of contract v1 give to a VM (`infrastructure/user_data` of old agents).
 #[derive(Deserialize)]
 struct RegistryUserData {
-    registry: Endpoint,
+    registry: RegistryLocation,
     server: Server,
 }
 
@@ -55,7 +55,7 @@ struct SettingsUserData {
 
 /// The URL of the registry, in user data.
 #[derive(Deserialize)]
-struct Endpoint {
+struct RegistryLocation {
     endpoint: String,
 }
 

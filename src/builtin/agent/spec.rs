@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::settings::{AgentSettings, Endpoint};
+use super::settings::{AgentSettings, MbusEndpoint};
 use super::{digest, directories};
 use base::files::{JsonLayout, read_json, write_json};
 use base::{Error, Result};
@@ -108,7 +108,7 @@ pub(super) struct Package {
 impl Package {
     /// Returns the directory name of this build of the package. It depends on version and digest, and has no
     /// `:` or `;`.
-    pub(super) fn bundle(&self) -> String {
+    pub(super) fn build_name(&self) -> String {
         digest::sha1_hex(&format!("{}-{}", self.version, self.sha1))
     }
 
@@ -138,8 +138,8 @@ impl Spec {
         }
     }
 
-    /// Returns the directory name of a job with these templates. It depends on version and digest.
-    pub(super) fn job_bundle(&self, job: &Job) -> String {
+    /// Returns the directory name of this build of a job: of its version and the digest of the templates.
+    pub(super) fn job_build_name(&self, job: &Job) -> String {
         let sha1 = self
             .rendered_templates_archive
             .as_ref()
@@ -157,7 +157,11 @@ impl Spec {
     }
 
     /// Fills in the addresses of dynamic networks. Fails if a network is not in the settings.
-    pub(super) fn resolve_networks(&mut self, settings: &AgentSettings, endpoint: &Endpoint) -> Result<()> {
+    pub(super) fn resolve_networks(
+        &mut self,
+        settings: &AgentSettings,
+        endpoint: &MbusEndpoint,
+    ) -> Result<()> {
         for (name, network) in &mut self.networks {
             let text = |value: &Value, key: &str| {
                 value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -249,8 +253,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn endpoint() -> Endpoint {
-        Endpoint::parse("https://u:p@127.0.0.1:1").unwrap()
+    fn endpoint() -> MbusEndpoint {
+        MbusEndpoint::parse("https://u:p@127.0.0.1:1").unwrap()
     }
 
     #[test]

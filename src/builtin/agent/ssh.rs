@@ -16,7 +16,7 @@ use base::{Error, Result};
 /// The prefix of the names of session users. `cleanup` deletes only users with this prefix.
 const USER_PREFIX: &str = "bosh_";
 /// The groups of session users, as far as the VM has them.
-const GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
+const USER_GROUPS: [&str; 4] = ["vcap", "admin", "bosh_sudoers", "bosh_sshers"];
 /// The public key of the VM's sshd, which `setup` returns.
 const HOST_KEY: &str = "/etc/ssh/ssh_host_rsa_key.pub";
 /// The base directory in a VM. With any other base directory, the agent does not own `/etc`.
@@ -77,7 +77,7 @@ impl Agent {
     /// Adds a new user to its groups and installs its key.
     fn admit(&self, home: &Path, user: &str, public_key: &str) -> Result<()> {
         let groups: Vec<&str> =
-            GROUPS.into_iter().filter(|group| directories::group_id(group).is_some()).collect();
+            USER_GROUPS.into_iter().filter(|group| directories::group_id(group).is_some()).collect();
         if !groups.is_empty() {
             run("usermod", &["-G", &groups.join(","), user]).context(|| "Adding user to groups")?;
         }

@@ -6,11 +6,11 @@ use rustls::ServerConfig;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::settings::{Certificate, Endpoint};
+use super::settings::{Certificate, MbusEndpoint};
 use base::{Error, Result};
 
 /// Returns the TLS configuration of the server. Clients authenticate by password, not by certificate.
-pub(super) fn server_config(certificate: &Certificate, endpoint: &Endpoint) -> Result<Arc<ServerConfig>> {
+pub(super) fn server_config(certificate: &Certificate, endpoint: &MbusEndpoint) -> Result<Arc<ServerConfig>> {
     let (chain, key) = if certificate.certificate.trim().is_empty() {
         generate_pair(endpoint)?
     } else {
@@ -45,7 +45,7 @@ fn parse_pair(certificate: &Certificate) -> Result<Pair> {
 }
 
 /// Generates a self-signed certificate. Clients cannot verify it, so it provides only encryption.
-fn generate_pair(endpoint: &Endpoint) -> Result<Pair> {
+fn generate_pair(endpoint: &MbusEndpoint) -> Result<Pair> {
     let certificate_error =
         |error: rcgen::Error| Error::failure("generating a certificate failed").with_source(error);
     let names = vec![endpoint.host.clone(), "localhost".to_owned()];

@@ -3,8 +3,8 @@
 use super::cid::Cid;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 
-/// Fails if the disk is attached to another VM. Returns true if it is attached to this one already.
-pub(crate) fn check_is_already_attached(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
+/// Fails if the disk is attached to another VM. Returns true if it is attached to `vm` already.
+pub(crate) fn check_before_attach(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
     match vm_of_disk {
         Some(other) if other != vm => Err(CpiFailure::cloud(format!(
             "disk '{disk}' cannot be attached to VM '{vm}': it is attached to VM '{other}', detach it first"
@@ -13,8 +13,8 @@ pub(crate) fn check_is_already_attached(disk: &Cid, vm: &Cid, vm_of_disk: Option
     }
 }
 
-/// Fails if the disk is attached to another VM. Returns true if it is still attached to this one.
-pub(crate) fn check_is_still_attached(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
+/// Fails if the disk is attached to another VM. Returns true if it is still attached to `vm`.
+pub(crate) fn check_before_detach(disk: &Cid, vm: &Cid, vm_of_disk: Option<&Cid>) -> CpiResult<bool> {
     match vm_of_disk {
         Some(other) if other != vm => Err(CpiFailure::cloud(format!(
             "disk '{disk}' cannot be detached from VM '{vm}': it is attached to VM '{other}'"
@@ -59,12 +59,12 @@ mod tests {
     fn attached_disk_is_neither_moved_nor_deleted_nor_resized() {
         let (disk, vm, other) =
             (ObjectKind::Disk.new_cid(), ObjectKind::Vm.new_cid(), ObjectKind::Vm.new_cid());
-        assert!(check_is_already_attached(&disk, &vm, Some(&vm)).unwrap());
-        assert!(!check_is_already_attached(&disk, &vm, None).unwrap());
-        check_is_already_attached(&disk, &vm, Some(&other)).unwrap_err();
-        assert!(check_is_still_attached(&disk, &vm, Some(&vm)).unwrap());
-        assert!(!check_is_still_attached(&disk, &vm, None).unwrap());
-        check_is_still_attached(&disk, &vm, Some(&other)).unwrap_err();
+        assert!(check_before_attach(&disk, &vm, Some(&vm)).unwrap());
+        assert!(!check_before_attach(&disk, &vm, None).unwrap());
+        check_before_attach(&disk, &vm, Some(&other)).unwrap_err();
+        assert!(check_before_detach(&disk, &vm, Some(&vm)).unwrap());
+        assert!(!check_before_detach(&disk, &vm, None).unwrap());
+        check_before_detach(&disk, &vm, Some(&other)).unwrap_err();
         check_before_delete(&disk, Some(&vm)).unwrap_err();
         check_before_delete(&disk, None).unwrap();
         check_before_resize(&disk, None, 4, 4).unwrap();

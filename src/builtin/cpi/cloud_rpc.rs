@@ -288,7 +288,7 @@ fn lock_disk_and_vm<C: CloudMethods>(
 
 /// `attach_disk`: also succeeds if the disk is already attached to this VM.
 fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_already_attached)?;
+    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_before_attach)?;
     let hint = call.attach_disk(&disk_and_vm)?;
     let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
     match disk_and_vm.is_attached {
@@ -300,7 +300,7 @@ fn attach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> C
 
 /// `detach_disk`: also succeeds if the disk is already detached.
 fn detach<C: CloudMethods>(call: &mut C, cloud: &Cloud, vm: Cid, disk: Cid) -> CpiResult<Value> {
-    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_is_still_attached)?;
+    let disk_and_vm = lock_disk_and_vm::<C>(cloud, vm, disk, attachment::check_before_detach)?;
     call.detach_disk(&disk_and_vm)?;
     let (disk, vm) = (&disk_and_vm.disk, &disk_and_vm.vm);
     match disk_and_vm.is_attached {

@@ -13,7 +13,7 @@ use super::programs;
 use base::JsonObject;
 
 /// The program that creates the file system.
-const MKE2FS: &str = "/usr/sbin/mke2fs";
+const MKE2FS_PROGRAM: &str = "/usr/sbin/mke2fs";
 /// The size of the file system in KiB. The settings are a few KiB.
 const DRIVE_KIB: u32 = 4096;
 const MKE2FS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,11 +37,12 @@ pub(crate) fn create_image(image: &Path, cid: &str, settings: &JsonObject) -> Cp
         write(&scratch.path().join(path), content)
             .map_err(|error| CpiFailure::io(format_args!("writing '{path}'"), error))?;
     }
-    let mut command = Command::new(MKE2FS);
+    let mut command = Command::new(MKE2FS_PROGRAM);
     command.args(["-q", "-t", "ext2", "-L", "config-2", "-E", "root_owner=0:0", "-d"]);
     command.args([scratch.path(), image]).arg(format!("{DRIVE_KIB}k"));
-    let output = programs::run(&mut command, MKE2FS_TIMEOUT)
-        .map_err(|error| CpiFailure::io(format_args!("running '{MKE2FS}' (package e2fsprogs)"), error))?;
+    let output = programs::run(&mut command, MKE2FS_TIMEOUT).map_err(|error| {
+        CpiFailure::io(format_args!("running '{MKE2FS_PROGRAM}' (package e2fsprogs)"), error)
+    })?;
     if !output.status.success() {
         let reason = output.reason();
         return Err(CpiFailure::cloud(format!(

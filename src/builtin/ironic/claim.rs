@@ -60,12 +60,12 @@ pub(super) fn claim(
         .map(|node| text(node, "uuid").to_owned())
         .collect();
     if candidates.is_empty() {
-        return Err(no_node_error(call, class, &capabilities)?);
+        return Err(fetch_no_node_error(call, class, &capabilities)?);
     }
     if call.ironic.version() < Microversion::ALLOCATIONS {
         return match claim_without_allocation(call, cid, &candidates, &traits)? {
             Some(node) => Ok(node),
-            None => Err(no_node_error(call, class, &capabilities)?),
+            None => Err(fetch_no_node_error(call, class, &capabilities)?),
         };
     }
     let mut allocation = JsonObject::new();
@@ -111,7 +111,7 @@ fn obstacle(node: &JsonObject, capabilities: &JsonObject) -> Option<String> {
 
 /// Returns the error for "no free node", with the reason for each node of the class. It names the agents of
 /// VMs, so that the operator can find a VM whose CID was lost.
-fn no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
+fn fetch_no_node_error(call: &IronicCall, class: &str, capabilities: &JsonObject) -> CpiResult<CpiFailure> {
     let class_filter = vec![("resource_class", class.to_owned())];
     let filter =
         ListOptions { filters: class_filter.clone(), returns_all_fields: true, ..ListOptions::default() };

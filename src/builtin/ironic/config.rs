@@ -26,12 +26,12 @@ use base::JsonObject;
 use ironic::AccessSettings;
 
 /// The keys of the configuration.
-const KEYS: [&str; 7] =
+const CONFIG_KEYS: [&str; 7] =
     ["ironic", "storage", "agent", "ntp", "deploy_timeout", "power_timeout", "outage_timeout"];
 
 /// The configuration of one call.
 #[derive(Deserialize)]
-pub(super) struct Config {
+pub(super) struct IronicConfig {
     /// The connection to Ironic.
     pub ironic: AccessSettings,
     /// The storage tool and its settings.
@@ -61,10 +61,10 @@ fn outage_timeout() -> u64 {
     120
 }
 
-impl Config {
+impl IronicConfig {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
-    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
-        let properties = config::read(file, context, &KEYS)?;
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<IronicConfig> {
+        let properties = config::read(file, context, &CONFIG_KEYS)?;
         // serde's message may quote a value, and some values are secrets.
         serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
@@ -106,7 +106,7 @@ mod tests {
         let storage = json!({"tool": "tgt", "directory": "/d", "portals": ["127.0.0.1:3260"]});
         let file = json!({"ironic": {"endpoint": "http://h"}, "storage": storage, "power_timeout": 7});
         std::fs::write(&path, file.to_string()).unwrap();
-        let load = |context: Value| Config::load(&path, context.as_object().unwrap());
+        let load = |context: Value| IronicConfig::load(&path, context.as_object().unwrap());
         let config = load(json!({"ironic": {"endpoint": "http://other"}, "director_uuid": "d"})).unwrap();
         assert_eq!(config.ironic.endpoint.as_deref(), Some("http://other"));
         assert_eq!(config.power_timeout(), Duration::from_secs(7));

@@ -59,7 +59,7 @@ pub(super) fn clean_up(call: &mut IronicCall) -> CpiResult<()> {
         }
         let cid = text(&allocation, "uuid");
         call.log(format_args!("deleting VM '{cid}': the create_vm that created it ended without an answer"));
-        if let Err(failure) = vm::delete_patiently(call, cid) {
+        if let Err(failure) = vm::delete_with_retries(call, cid) {
             call.log(format_args!("deleting VM '{cid}' failed; a later call tries again: {failure}"));
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::config::Config;
+use super::config::IronicConfig;
 use super::storage::StorageTool;
 use super::volume::{VolumeKind, VolumeName, not_found_error};
 use super::{disk, leftovers, stemcell, vm};
@@ -91,7 +91,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
         return Ok(json!({"stemcell_formats": formats, "api_version": version, "version": VERSION}));
     }
 
-    let config = Config::load(config, &context).map_err(CpiFailure::before_any_effect)?;
+    let config = IronicConfig::load(config, &context).map_err(CpiFailure::before_any_effect)?;
     let (deploy_timeout, power_timeout) = (config.deploy_timeout(), config.power_timeout());
     let outage_timeout = config.outage_timeout();
     // The run that started this process redacts the output that it shows.
@@ -105,7 +105,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     })?;
     let storage = config.storage.open().map_err(CpiFailure::before_any_effect)?;
     let mut ironic = Client::connect(access).map_err(|error| CpiFailure::from(error).before_any_effect())?;
-    ironic.set_outage_timeout(outage_timeout);
+    ironic.with_outage_timeout(outage_timeout);
     let mut call = IronicCall {
         ironic,
         storage,

@@ -26,9 +26,9 @@ pub(super) struct IronicVmArguments {
 }
 
 /// Provision states in which nothing is deployed.
-const UNDEPLOYED: [&str; 3] = ["available", "manageable", "enroll"];
+const UNDEPLOYED_STATES: [&str; 3] = ["available", "manageable", "enroll"];
 /// The pause before the first retry of a deletion. It doubles up to a limit.
-const DELETION_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_DELETION_PAUSE: Duration = Duration::from_secs(1);
 const MAX_DELETION_PAUSE: Duration = Duration::from_secs(10);
 
 /// `create_vm`: returns the CID and, under contract v2, the networks. After an error, deletes everything that
@@ -43,7 +43,7 @@ pub(super) fn create(call: &mut IronicCall, arguments: IronicVmArguments) -> Cpi
         Ok(networks) => Ok(if call.is_v2 { json!([cid, networks]) } else { json!(cid) }),
         Err(failure) => {
             call.log(format_args!("creating VM '{cid}' failed: {failure}; deleting its parts"));
-            match delete_patiently(call, &cid) {
+            match delete_with_retries(call, &cid) {
                 Ok(_) => Err(failure),
                 Err(cleanup_failure) => Err(cleanup_error(call, &cid, failure, cleanup_failure)),
             }
@@ -60,7 +60,7 @@ fn cleanup_error(
     cleanup_failure: CpiFailure,
 ) -> CpiFailure {
     // The deletion has already waited for the server.
-    call.ironic.set_outage_timeout(Duration::ZERO);
+    call.ironic.with_outage_timeout(Duration::ZERO);
     let parts = find_parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
         Ok(true) => Some(part),
         Ok(false) => None,
@@ -235,9 +235,9 @@ pub(super) fn delete(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
 }
 
 /// Like [`delete`], but retries temporary errors for `outage_timeout`.
-pub(super) fn delete_patiently(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
+pub(super) fn delete_with_retries(call: &mut IronicCall, cid: &str) -> CpiResult<Value> {
     let start = Instant::now();
-    let mut pause = DELETION_PAUSE;
+    let mut pause = FIRST_DELETION_PAUSE;
     loop {
         match delete(call, cid) {
             Err(failure) if failure.ok_to_retry && start.elapsed() < call.outage_timeout => {
@@ -270,7 +270,7 @@ fn return_node(call: &mut IronicCall, node: Node) -> CpiResult<()> {
     let node = Node::read(&call.ironic, &node.uuid)?;
     node.delete_detached_targets(&call.ironic)?;
     Node::read(&call.ironic, &node.uuid)?.clear_extra(&call.ironic)?;
-    if !UNDEPLOYED.contains(&node.text("provision_state")) {
+    if !UNDEPLOYED_STATES.contains(&node.text("provision_state")) {
         call.ironic.provision(&node.uuid, Provision::Deleted, call.deploy_timeout)?;
     }
     Ok(())

@@ -20,7 +20,7 @@ use base::JsonObject;
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
-pub(super) struct Config {
+pub(super) struct LocalConfig {
     /// The absolute path of the directory with all VMs, disks, stemcells and snapshots.
     pub root: PathBuf,
     #[serde(default)]
@@ -59,12 +59,12 @@ impl RegistrySettings {
     }
 }
 
-impl Config {
+impl LocalConfig {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote secrets.
-    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<LocalConfig> {
         let properties = config::read(file, context, &["root", "agent", "ntp", "registry"])?;
         // serde's message may quote a value, and some values are secrets.
-        let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
+        let config: LocalConfig = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
                  URL), agent.cert (an object), ntp (a list of strings), registry (host, port, username, \
@@ -82,11 +82,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn load(file: Value, context: Value) -> CpiResult<Config> {
+    fn load(file: Value, context: Value) -> CpiResult<LocalConfig> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.json");
         std::fs::write(&path, file.to_string()).unwrap();
-        Config::load(&path, context.as_object().unwrap())
+        LocalConfig::load(&path, context.as_object().unwrap())
     }
 
     #[test]

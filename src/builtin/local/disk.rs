@@ -29,7 +29,7 @@ pub(super) const DATA_DIRECTORY: &str = "data";
 
 /// The record of a disk, stored beside its data.
 #[derive(Debug, Serialize, Deserialize)]
-struct DiskRecord {
+struct LocalDiskRecord {
     cid: String,
     /// The size in MiB.
     size: u64,
@@ -54,7 +54,8 @@ pub(super) fn create(
         // The mode of the top directory of a new file system. `create` applies the umask.
         .and_then(|()| fs::set_permissions(&data, Permissions::from_mode(0o755)))
         .map_err(|error| CpiFailure::io(format_args!("creating '{}'", data.display()), error))?;
-    let record = DiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
+    let record =
+        LocalDiskRecord { cid: cid.to_string(), size, cloud_properties, metadata: JsonObject::new() };
     records::write(&staging, cid.kind(), &record)?;
     cloud.publish(&cid, staging)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
@@ -92,7 +93,7 @@ pub(super) fn update(
     cloud_properties: Option<JsonObject>,
 ) -> CpiResult<()> {
     let lock = cloud.lock_existing(cid)?;
-    let mut record: DiskRecord = records::read(&lock, cid)?;
+    let mut record: LocalDiskRecord = records::read(&lock, cid)?;
     attachment::check_before_resize(cid, vm_of_disk(cloud, cid)?.as_ref(), record.size, size)?;
     record.size = size;
     if let Some(cloud_properties) = cloud_properties {

@@ -34,7 +34,7 @@ use std::path::Path;
 
 use crate::cpi::cloud_rpc::serve;
 use base::Result;
-use config::Config;
+use config::LocalConfig;
 
 /// Answers one CPI request. An error of the method is in the answer; an `Err` means that writing the answer
 /// failed.
@@ -48,5 +48,5 @@ pub fn run(
     answer_out: impl Write,
     log: impl Write,
 ) -> Result<()> {
-    serve((config, Config::load), executable, request, answer_out, log)
+    serve((config, LocalConfig::load), executable, request, answer_out, log)
 }

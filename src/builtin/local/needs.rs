@@ -10,7 +10,7 @@ use crate::cpi::programs;
 use base::JsonObject;
 
 /// The name of the cloud property.
-const PROPERTY: &str = "needs";
+const NEEDS_PROPERTY: &str = "needs";
 
 /// Fails if this machine lacks a program in `needs`, a hash from programs to packages.
 pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
@@ -45,11 +45,11 @@ pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
 fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
     let property_error = |actual: String| {
         CpiFailure::invalid_call(format!(
-            "create_stemcell: cloud property {PROPERTY} must be an object of program names to package names, \
+            "create_stemcell: cloud property {NEEDS_PROPERTY} must be an object of program names to package names, \
              not {actual}"
         ))
     };
-    match cloud_properties.get(PROPERTY) {
+    match cloud_properties.get(NEEDS_PROPERTY) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Object(needs)) => needs
             .iter()

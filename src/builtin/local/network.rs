@@ -11,15 +11,15 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use base::JsonObject;
 
 /// The name of the cloud property.
-const PROPERTY: &str = "network_namespace";
+const NAMESPACE_PROPERTY: &str = "network_namespace";
 
 /// Returns the path of the namespace in the cloud properties.
 pub(super) fn namespace(cloud_properties: &JsonObject) -> CpiResult<Option<PathBuf>> {
-    match cloud_properties.get(PROPERTY) {
+    match cloud_properties.get(NAMESPACE_PROPERTY) {
         None | Some(serde_json::Value::Null) => Ok(None),
         Some(serde_json::Value::String(path)) if path.starts_with('/') => Ok(Some(PathBuf::from(path))),
         Some(other) => Err(CpiFailure::invalid_call(format!(
-            "create_vm: cloud property {PROPERTY} must be an absolute path, not {}",
+            "create_vm: cloud property {NAMESPACE_PROPERTY} must be an absolute path, not {}",
             type_name(other)
         ))),
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::config::Config;
+use super::config::LocalConfig;
 use super::{disk, needs, snapshot, stemcell, vm};
 use crate::cpi::cid::Cid;
 use crate::cpi::cloud::{Cloud, PrepareRemoval};
@@ -15,7 +15,7 @@ use crate::cpi::records::CreateVmArguments;
 use base::JsonObject;
 
 /// The context of one request.
-pub(super) type LocalCall<'a, 'l> = CallContext<'a, 'l, Config>;
+pub(super) type LocalCall<'a, 'l> = CallContext<'a, 'l, LocalConfig>;
 
 impl CloudCall for LocalCall<'_, '_> {
     fn cloud_settings(&self) -> (&Path, PrepareRemoval) {

@@ -37,7 +37,7 @@ pub(super) const DEVICES_DIRECTORY: &str = "devices";
 /// The file with the identity of a VM's init.
 pub(super) const PROCESS_FILE: &str = "process.json";
 /// The time that init and the agent have to end before they are killed.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+const TERM_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The fields of a VM's record that only this CPI has.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub(super) fn create(
     cloud: &Cloud,
     mut arguments: CreateVmArguments,
 ) -> CpiResult<Value> {
-    let (namespace, networks, stemcell) = (|| -> CpiResult<_> {
+    let (namespace, networks, stemcell_lock) = (|| -> CpiResult<_> {
         let namespace = network::namespace(&arguments.cloud_properties)?;
         let addresses = call.config.agent.listen_addresses()?;
         let networks = network::run_inside(namespace.as_deref(), || {
@@ -70,8 +70,8 @@ pub(super) fn create(
     let staging = cloud.create_staging(&cid)?;
     // After a failure from here on, the staged directory is removed.
     let result = (|| {
-        copy_tree(&stemcell.path.join(stemcell::IMAGE_DIRECTORY), &staging.path.join("root"))?;
-        drop(stemcell);
+        copy_tree(&stemcell_lock.path.join(stemcell::IMAGE_DIRECTORY), &staging.path.join("root"))?;
+        drop(stemcell_lock);
         DirBuilder::new()
             .mode(0o755)
             .create(staging.path.join(DEVICES_DIRECTORY))
@@ -187,15 +187,15 @@ pub(super) fn has_mounted(lock: &ObjectLock, disk: &Cid) -> CpiResult<bool> {
 /// with it.
 fn stop_init(process: &ProcessIdentity) -> CpiResult<()> {
     process
-        .stop(STOP_TIMEOUT)
+        .stop(TERM_TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("stopping the VM's init (pid {})", process.pid), error))
 }
 
 /// Moves the data of all disks out of a VM's directory, which may be incomplete.
-pub(super) fn return_disks(cloud: &Cloud, vm: &Path) -> CpiResult<()> {
-    for name in cloud::list_names(&vm.join(DEVICES_DIRECTORY))? {
+pub(super) fn return_disks(cloud: &Cloud, vm_directory: &Path) -> CpiResult<()> {
+    for name in cloud::list_names(&vm_directory.join(DEVICES_DIRECTORY))? {
         if let Some(cid) = ObjectKind::Disk.parse(&name) {
-            disk::return_disk(cloud, &device_path(vm, &cid), &cid)?;
+            disk::return_disk(cloud, &device_path(vm_directory, &cid), &cid)?;
         }
     }
     Ok(())

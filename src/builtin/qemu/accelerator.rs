@@ -26,7 +26,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 const PROBE_STATUS: i32 = 33;
 /// The guest of the probe, in real mode: reads the BIOS's count of ticks (0x46c), halts until it is larger by
 /// two, and writes 16 to port 0xf4.
-const PROBE: [u8; 25] = [
+const PROBE_CODE: [u8; 25] = [
     0x31, 0xc0, // xor ax, ax
     0x8e, 0xd8, // mov ds, ax
     0xfb, // sti
@@ -130,7 +130,7 @@ fn kvm_problem(system: &QemuSystem, root: &Path) -> CpiResult<Option<String>> {
 fn probe(program: &Path, root: &Path) -> io::Result<Option<String>> {
     let mut disk = tempfile::NamedTempFile::with_prefix_in(format!("{ACCELERATOR_FILE}."), root)?;
     let mut sector = [0; SECTOR_BYTES];
-    sector[..PROBE.len()].copy_from_slice(&PROBE);
+    sector[..PROBE_CODE.len()].copy_from_slice(&PROBE_CODE);
     sector[SIGNATURE_OFFSET..].copy_from_slice(&SIGNATURE);
     disk.write_all(&sector)?;
     let mut drive = std::ffi::OsString::from("format=raw,if=floppy,readonly=on,file=");

@@ -24,7 +24,7 @@ pub(super) const CONFIG_IMAGE_FILE: &str = "config.img";
 pub(super) const EPHEMERAL_DEVICE: &str = "/dev/vdb";
 /// The devices and their slots on the PCI bus. Network cards are in slot 3, extra and persistent disks in
 /// [`DISK_SLOTS`].
-const SLOTS: [(&str, u8); 4] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7)];
+const DEVICE_SLOTS: [(&str, u8); 4] = [("root", 4), ("ephemeral", 5), ("config", 6), ("random", 7)];
 /// The slots of extra disks, followed by persistent disks. They come after the slots of all other disks,
 /// because the guest numbers disks by their slots when it boots.
 pub(super) const DISK_SLOTS: RangeInclusive<u8> = 8..=31;
@@ -60,7 +60,7 @@ impl Machine<'_> {
     /// Returns the arguments of QEMU.
     pub(super) fn arguments(&self) -> Vec<String> {
         let slot = |name: &str| {
-            let slot_entry = SLOTS.iter().find(|(device, _)| *device == name);
+            let slot_entry = DEVICE_SLOTS.iter().find(|(device, _)| *device == name);
             slot_entry.map_or(String::new(), |(_, slot)| format!(",bus=pci.0,addr={slot:#x}"))
         };
         let mut arguments: Vec<String> = Vec::new();

@@ -24,7 +24,7 @@ use base::JsonObject;
 use base::error::did_you_mean_question;
 
 /// The keys that this module reads.
-const KEYS: [&str; 10] = [
+const CONFIG_KEYS: [&str; 10] = [
     "root",
     "agent",
     "ntp",
@@ -43,7 +43,7 @@ const MAX_KERNEL_ARGUMENTS_BYTES: usize = 1800;
 
 /// The configuration of one call.
 #[derive(Debug, Deserialize)]
-pub(super) struct Config {
+pub(super) struct QemuConfig {
     /// The absolute path of the directory with all VMs, disks, stemcells and snapshots.
     pub root: PathBuf,
     #[serde(default)]
@@ -90,13 +90,13 @@ fn guest_timeout() -> u64 {
     30
 }
 
-impl Config {
+impl QemuConfig {
     /// Reads the file and overrides its keys with those of the context. Errors do not quote values.
-    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<Config> {
-        let properties = config::read(file, context, &KEYS)?;
+    pub(super) fn load(file: &Path, context: &JsonObject) -> CpiResult<QemuConfig> {
+        let properties = config::read(file, context, &CONFIG_KEYS)?;
         check_spelling(&properties)?;
         // serde's message may quote a value, and some values are secrets.
-        let config: Config = serde_json::from_value(Value::Object(properties)).map_err(|_| {
+        let config: QemuConfig = serde_json::from_value(Value::Object(properties)).map_err(|_| {
             CpiFailure::cloud(format!(
                 "the CPI's configuration '{}' is not valid. It needs: root (a path). Optional: agent.mbus (a \
                  URL), agent.cert (an object), ntp (a list of strings), accelerator (auto, kvm or tcg), \
@@ -143,7 +143,7 @@ impl Config {
 /// Rejects keys that look like a known one. Other unknown keys belong to the CPI of another cloud, in a
 /// manifest that an ops file adapts to this one.
 fn check_spelling(properties: &JsonObject) -> CpiResult<()> {
-    let known_keys = KEYS.into_iter().chain(OTHER_KEYS);
+    let known_keys = CONFIG_KEYS.into_iter().chain(OTHER_KEYS);
     match misspelt_key(properties, known_keys) {
         Some((key, suggestion)) => Err(CpiFailure::cloud(format!(
             "the CPI's configuration has the unknown key '{}': {} (cloud_provider.properties)",
@@ -159,11 +159,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn load(file: Value, context: Value) -> CpiResult<Config> {
+    fn load(file: Value, context: Value) -> CpiResult<QemuConfig> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.json");
         std::fs::write(&path, file.to_string()).unwrap();
-        Config::load(&path, context.as_object().unwrap())
+        QemuConfig::load(&path, context.as_object().unwrap())
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::command_line::{self, DISK_SLOTS};
 use super::image::QemuImg;
 use super::process;
-use super::properties::{self, MAX_DISK_MIB};
+use super::properties::{MAX_DISK_MIB, refuse_disk_properties};
 use super::qmp::Qmp;
 use super::rpc::QemuCall;
 use crate::cpi::attachment;
@@ -34,7 +34,7 @@ const SERIAL_CHARS: usize = 20;
 
 /// The record of a disk, stored beside its image.
 #[derive(Debug, Serialize, Deserialize)]
-struct DiskRecord {
+struct QemuDiskRecord {
     cid: String,
     /// The size in MiB.
     size: u64,
@@ -50,7 +50,7 @@ pub(super) fn create(
     cloud_properties: &JsonObject,
 ) -> CpiResult<Value> {
     let qemu_img = (|| {
-        properties::check_disk("create_disk", cloud_properties)?;
+        refuse_disk_properties("create_disk", cloud_properties)?;
         check_size("create_disk", size)?;
         QemuImg::new(&call.programs())
     })()
@@ -61,7 +61,7 @@ pub(super) fn create(
         cloud.remove_staged(staging)?;
         return Err(failure);
     }
-    let record = DiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };
+    let record = QemuDiskRecord { cid: cid.to_string(), size, metadata: JsonObject::new() };
     records::write(&staging, cid.kind(), &record)?;
     cloud.publish(&cid, staging)?;
     call.log(format_args!("disk '{cid}' of {size} MiB created"));
@@ -91,10 +91,10 @@ pub(super) fn update(
     cloud_properties: Option<&JsonObject>,
 ) -> CpiResult<()> {
     let lock = cloud.lock_existing(cid)?;
-    let mut record: DiskRecord = records::read(&lock, cid)?;
+    let mut record: QemuDiskRecord = records::read(&lock, cid)?;
     match cloud_properties {
         Some(cloud_properties) => {
-            properties::check_disk("update_disk", cloud_properties)?;
+            refuse_disk_properties("update_disk", cloud_properties)?;
             check_size("update_disk", size)?;
         }
         None => check_size("resize_disk", size)?,
@@ -218,7 +218,7 @@ fn plug_in(vm_directory: &Path, disk: &Cid) -> CpiResult<()> {
     if fetch_has_device(&mut qmp, disk)? {
         return Ok(());
     }
-    let slot = free_slot(&mut qmp)?;
+    let slot = fetch_free_slot(&mut qmp)?;
     if !fetch_has_node(&mut qmp, disk)? {
         qmp.run("blockdev-add", &node(disk))?;
     }
@@ -231,7 +231,7 @@ fn plug_in(vm_directory: &Path, disk: &Cid) -> CpiResult<()> {
 }
 
 /// Returns a free slot for a disk.
-fn free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
+fn fetch_free_slot(qmp: &mut Qmp) -> CpiResult<u8> {
     let buses = qmp.run("query-pci", &json!({}))?;
     let devices = buses.pointer("/0/devices").and_then(Value::as_array);
     let used_slots: Vec<u64> =
@@ -273,8 +273,8 @@ fn unplug(vm: &Path, disk: &Cid, timeout: Duration) -> CpiResult<()> {
 
 fn fetch_has_device(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {
     let devices = qmp.run("qom-list", &json!({"path": "/machine/peripheral"}))?;
-    let is_it = |device: &Value| device["name"] == disk.as_str();
-    Ok(devices.as_array().is_some_and(|devices| devices.iter().any(is_it)))
+    let has_name_of_disk = |device: &Value| device["name"] == disk.as_str();
+    Ok(devices.as_array().is_some_and(|devices| devices.iter().any(has_name_of_disk)))
 }
 
 fn fetch_has_node(qmp: &mut Qmp, disk: &Cid) -> CpiResult<bool> {

@@ -6,9 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::config::Config;
+use super::config::QemuConfig;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
-use base::files::durable::create_private;
+use base::files::durable::create_private_file;
 use base::files::input;
 
 /// The kernel, in the directories of a stemcell and of a VM.
@@ -17,12 +17,12 @@ pub(super) const KERNEL_FILE: &str = "kernel";
 pub(super) const INITRD_FILE: &str = "initrd";
 /// The offset of the signature in the header of a Linux kernel for x86, and the signature (Linux'
 /// `Documentation/arch/x86/boot.rst`).
-const SIGNATURE: (u64, [u8; 4]) = (0x202, *b"HdrS");
+const HEADER_SIGNATURE: (u64, [u8; 4]) = (0x202, *b"HdrS");
 const MAX_KERNEL_BYTES: u64 = 256 << 20;
 const MAX_INITRD_BYTES: u64 = 1 << 30;
 /// The arguments of every kernel: the root file system, the console of the VM, and the names of network cards
 /// that the agents expect.
-const ARGUMENTS: &str = "root=/dev/vda1 rw console=ttyS0 net.ifnames=0";
+const KERNEL_ARGUMENTS: &str = "root=/dev/vda1 rw console=ttyS0 net.ifnames=0";
 
 /// The checked files of the configuration.
 pub(super) struct KernelFiles {
@@ -40,7 +40,7 @@ pub(super) struct KernelStart {
 impl KernelFiles {
     /// Opens the files of the configuration. Fails if it names no kernel, or a file that is not a
     /// kernel.
-    pub(super) fn open(config: &Config) -> CpiResult<KernelFiles> {
+    pub(super) fn open(config: &QemuConfig) -> CpiResult<KernelFiles> {
         let path = config.kernel.as_deref().ok_or_else(|| {
             CpiFailure::new(
                 FailureKind::NotSupported,
@@ -51,7 +51,7 @@ impl KernelFiles {
             )
         })?;
         let kernel = open("kernel", path, MAX_KERNEL_BYTES)?;
-        let (offset, signature) = SIGNATURE;
+        let (offset, signature) = HEADER_SIGNATURE;
         let mut bytes = [0; 4];
         // A file that is too short has no signature.
         if kernel.read_exact_at(&mut bytes, offset).is_err() || bytes != signature {
@@ -95,7 +95,7 @@ fn open(key: &str, path: &Path, limit: u64) -> CpiResult<File> {
 
 fn copy(source: &File, target_path: &Path, limit: u64) -> CpiResult<()> {
     let copy = || -> io::Result<()> {
-        let mut target = create_private(target_path)?;
+        let mut target = create_private_file(target_path)?;
         // The file may have grown since it was checked.
         io::copy(&mut source.take(limit), &mut target)?;
         target.sync_all()
@@ -117,9 +117,9 @@ pub(super) fn link(stemcell_directory: &Path, vm_directory: &Path) -> CpiResult<
 }
 
 /// Returns the start of the VM in this directory, or `None` if it boots from its disk.
-pub(super) fn start(vm_directory: &Path, config: &Config) -> Option<KernelStart> {
+pub(super) fn start(vm_directory: &Path, config: &QemuConfig) -> Option<KernelStart> {
     vm_directory.join(KERNEL_FILE).exists().then(|| KernelStart {
         has_initrd: vm_directory.join(INITRD_FILE).exists(),
-        command_line: format!("{ARGUMENTS} {}", config.kernel_arguments()).trim_end().to_owned(),
+        command_line: format!("{KERNEL_ARGUMENTS} {}", config.kernel_arguments()).trim_end().to_owned(),
     })
 }

@@ -42,7 +42,7 @@ use std::path::Path;
 
 use crate::cpi::cloud_rpc::serve;
 use base::Result;
-use config::Config;
+use config::QemuConfig;
 
 /// Answers one CPI request. An error of the method is in the answer; an `Err` means that writing the answer
 /// failed.
@@ -56,7 +56,7 @@ pub fn run(
     answer_out: impl Write,
     log: impl Write,
 ) -> Result<()> {
-    serve((config, Config::load), executable, request, answer_out, log)
+    serve((config, QemuConfig::load), executable, request, answer_out, log)
 }
 
 /// Keeps the console of a VM: copies `input` to the file `console.log` in `directory`, with a bounded size.

@@ -31,11 +31,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that all processes of a VM have to end, including those that are not on record.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time that QEMU has to write its caches to the disks and to end after SIGTERM.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+const TERM_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
-/// The programs that start a VM.
-pub(super) struct StartPrograms<'a> {
+/// The programs and arguments that start a VM.
+pub(super) struct StartCommands<'a> {
     /// This program, which keeps the console.
     pub executable: &'a Path,
     pub qemu: &'a Path,
@@ -44,7 +44,7 @@ pub(super) struct StartPrograms<'a> {
 
 /// Starts QEMU in the VM's directory, records its process, and waits until it answers. The record comes
 /// first, so that a later call finds the process if this one is killed while it waits.
-pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()> {
+pub(super) fn start(commands: &StartCommands, directory: &Path) -> CpiResult<()> {
     let start_error = |action: &str, error: io::Error| {
         CpiFailure::new(FailureKind::VmCreationFailed, format!("{action} failed: {error}"))
     };
@@ -64,12 +64,12 @@ pub(super) fn start(programs: &StartPrograms, directory: &Path) -> CpiResult<()>
         _ => {}
     }
     let (reader, writer) = io::pipe().map_err(|error| start_error("creating a pipe", error))?;
-    let mut console = Command::new(programs.executable);
-    console.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
-    console.stderr(log().map_err(open_error)?).env_clear().current_dir(directory).process_group(0);
-    let mut console = console.spawn().map_err(|error| start_error("starting 'vm-console'", error))?;
-    let mut qemu = Command::new(programs.qemu);
-    qemu.args(programs.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
+    let mut console_command = Command::new(commands.executable);
+    console_command.args(["vm-console", "--vm-dir", "."]).stdin(reader).stdout(Stdio::null());
+    console_command.stderr(log().map_err(open_error)?).env_clear().current_dir(directory).process_group(0);
+    let mut console = console_command.spawn().map_err(|error| start_error("starting 'vm-console'", error))?;
+    let mut qemu = Command::new(commands.qemu);
+    qemu.args(commands.arguments).stdin(Stdio::null()).stdout(writer).stderr(log().map_err(open_error)?);
     qemu.env_clear().current_dir(directory).process_group(0);
     let child = qemu.spawn();
     // This process must not keep the console open.
@@ -170,7 +170,7 @@ pub(super) fn stop(directory: &Path) -> CpiResult<()> {
 /// Stops QEMU with SIGTERM, and with SIGKILL after [`TERM_TIMEOUT`].
 fn stop_qemu(process: &ProcessIdentity) -> CpiResult<()> {
     process
-        .stop(STOP_TIMEOUT)
+        .stop(TERM_TIMEOUT)
         .map_err(|error| CpiFailure::io(format_args!("ending the VM's QEMU (pid {})", process.pid), error))
 }
 

@@ -75,7 +75,7 @@ impl VmHardware {
 }
 
 /// Rejects cloud properties of a disk, which has none.
-pub(super) fn check_disk(method: &str, properties: &JsonObject) -> CpiResult<()> {
+pub(super) fn refuse_disk_properties(method: &str, properties: &JsonObject) -> CpiResult<()> {
     check_keys(method, "cloud property", properties, &[])
 }
 
@@ -277,7 +277,7 @@ mod tests {
             assert!(error.contains(part), "{bad_properties}: {error}");
         }
         assert_eq!(host_device("a", Some(&json!({"net_id": "another cloud"}))).unwrap(), None);
-        assert!(check_disk("create_disk", json!({"type": "ssd"}).as_object().unwrap()).is_err());
-        assert!(check_disk("create_disk", &JsonObject::new()).is_ok());
+        assert!(refuse_disk_properties("create_disk", json!({"type": "ssd"}).as_object().unwrap()).is_err());
+        assert!(refuse_disk_properties("create_disk", &JsonObject::new()).is_ok());
     }
 }

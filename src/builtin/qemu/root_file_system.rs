@@ -32,7 +32,7 @@ const DISK_FILE: &str = "disk.raw";
 const COMMANDS_FILE: &str = "debugfs.commands";
 /// The features of the file system: those of ext4 in e2fsprogs 1.43. The kernel and the programs in the image
 /// may not know later ones.
-const FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
+const FILE_SYSTEM_FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
                         sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
 /// The offset of the partition.
@@ -144,7 +144,7 @@ impl RootDisk {
     /// Makes the disk with the file system. All files in it belong to this user.
     fn make_file_system(&self, directory: &Path, bytes: u64) -> CpiResult<()> {
         let mut command = Command::new(&self.mke2fs);
-        command.args(["-q", "-F", "-t", "ext4", "-L", "root", "-m", "1", "-O", FEATURES]);
+        command.args(["-q", "-F", "-t", "ext4", "-L", "root", "-m", "1", "-O", FILE_SYSTEM_FEATURES]);
         command.args(["-b", &BLOCK_BYTES.to_string(), "-i", &BYTES_PER_INODE.to_string(), "-I", "256"]);
         command.args(["-E", &format!("offset={PARTITION_OFFSET_BYTES}"), "-d"]).arg(&self.files.path);
         command.args([DISK_FILE, &format!("{}k", bytes >> 10)]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::config::Config;
+use super::config::QemuConfig;
 use super::programs::Programs;
 use super::{disk, process, snapshot, stemcell, vm};
 use crate::cpi::cid::Cid;
@@ -16,7 +16,7 @@ use crate::cpi::records::CreateVmArguments;
 use base::JsonObject;
 
 /// The context of one request.
-pub(super) type QemuCall<'a, 'l> = CallContext<'a, 'l, Config>;
+pub(super) type QemuCall<'a, 'l> = CallContext<'a, 'l, QemuConfig>;
 
 impl QemuCall<'_, '_> {
     /// Returns QEMU's programs.

@@ -17,7 +17,7 @@ use crate::cpi::records;
 use base::JsonObject;
 
 /// The name of the copy in QEMU, and of the job that writes it.
-const JOB: &str = "snapshot";
+const SNAPSHOT_JOB_ID: &str = "snapshot";
 const COPY_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// `snapshot_disk`. The copy of an attached disk is crash-consistent, as after a power failure. A caller that
@@ -64,19 +64,19 @@ pub(super) fn create(
 fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()> {
     let path = format!("../../staging/{snapshot}/{}", disk::IMAGE_FILE);
     // A killed call may have left the job and its target node.
-    let _ = qmp.run("job-cancel", &json!({"id": JOB}));
-    let _ = qmp.run("blockdev-del", &json!({"node-name": JOB}));
-    qmp.run("blockdev-add", &command_line::node(JOB, "qcow2", &path, false))?;
+    let _ = qmp.run("job-cancel", &json!({"id": SNAPSHOT_JOB_ID}));
+    let _ = qmp.run("blockdev-del", &json!({"node-name": SNAPSHOT_JOB_ID}));
+    qmp.run("blockdev-add", &command_line::node(SNAPSHOT_JOB_ID, "qcow2", &path, false))?;
     let copy_result = (|| {
-        let job = json!({"job-id": JOB, "device": disk::node_name(disk), "target": JOB, "sync": "full"});
+        let job = json!({"job-id": SNAPSHOT_JOB_ID, "device": disk::node_name(disk), "target": SNAPSHOT_JOB_ID, "sync": "full"});
         qmp.run("blockdev-backup", &job)?;
         let is_end = |event: &Value| {
             ["BLOCK_JOB_COMPLETED", "BLOCK_JOB_CANCELLED"].iter().any(|name| event["event"] == *name)
-                && event["data"]["device"] == JOB
+                && event["data"]["device"] == SNAPSHOT_JOB_ID
         };
         if !qmp.wait_for(COPY_TIMEOUT, is_end)? {
             let timeout = COPY_TIMEOUT.as_secs();
-            let _ = qmp.run("job-cancel", &json!({"id": JOB}));
+            let _ = qmp.run("job-cancel", &json!({"id": SNAPSHOT_JOB_ID}));
             return Err(CpiFailure::cloud(format!(
                 "the copy of disk '{disk}' did not end within {timeout} s"
             )));
@@ -86,6 +86,6 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
             None => Ok(()),
         }
     })();
-    let removal_result = qmp.run("blockdev-del", &json!({"node-name": JOB}));
+    let removal_result = qmp.run("blockdev-del", &json!({"node-name": SNAPSHOT_JOB_ID}));
     copy_result.and(removal_result.map(drop))
 }

@@ -168,7 +168,7 @@ fn boot(
     let machine = Machine { cid, accelerator, hardware, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
     let programs =
-        process::StartPrograms { executable: call.executable, qemu: &system.path, arguments: &arguments };
+        process::StartCommands { executable: call.executable, qemu: &system.path, arguments: &arguments };
     process::start(&programs, &lock.path)?;
     networks.connect().inspect_err(|_| {
         // The error names the cause. What still runs is stopped when the directory is removed.

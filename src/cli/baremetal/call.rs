@@ -204,7 +204,7 @@ impl<'c> Call<'c> {
         let more_failures = match count - 1 {
             0 => String::new(),
             1 => ", and another failed as well".to_owned(),
-            more => format!(", and {more} others failed as well"),
+            hidden_count => format!(", and {hidden_count} others failed as well"),
         };
         Err(first.context(format!("{name} {id} {failure}{more_failures}")))
     }

@@ -85,7 +85,7 @@ const LISTING: &[Field] = &[
         ValueKind::Sort,
         "Sort by these fields, each `asc` or `desc` [default: asc]",
     )
-    .more(
+    .with_long_help(
         "Ironic sorts by a field of the record itself. By node_uuid, and by several fields, monopile sorts \
          after it has read all records.",
     ),
@@ -116,7 +116,7 @@ const WAIT: Field = Field::new(
     ValueKind::OptionalDuration,
     "Wait for the end of the change, at most this long [default: do not wait]",
 )
-.more("Without a duration, waits as long as the change takes.");
+.with_long_help("Without a duration, waits as long as the change takes.");
 const POWER_TIMEOUT: Field = Field::new(
     "power-timeout",
     "",
@@ -134,11 +134,11 @@ const RESCUE_PASSWORD: Field = Field::new(
     ValueKind::Text,
     "Password of the user rescue [default: asks on a terminal]",
 )
-.more("Other users of this machine can see the command line.");
+.with_long_help("Other users of this machine can see the command line.");
 const PERSISTENT: Field = Field::switch("persistent", "Boot from the device each time, not only once");
 const ONLY_SUPPORTED: Field = Field::switch("supported", "List the devices that the node can boot from");
 const REASON: Field = Field::new("reason", "", "TEXT", ValueKind::Text, "Reason of the maintenance");
-const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").more(
+const POWER_OFF: Field = Field::switch("power-off", "Power off the node first if it is on").with_long_help(
     "On a terminal, asks first. With -n or --json, or without a terminal, powers off without asking. The \
      node stays off.",
 );

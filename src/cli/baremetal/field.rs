@@ -49,7 +49,7 @@ pub(super) struct Field {
     /// The short help.
     pub help: &'static str,
     /// The rest of the long help.
-    pub more: &'static str,
+    pub long_help: &'static str,
     pub kind: ValueKind,
     /// Other spellings of the option. They are hidden, except the first with [`Field::with_visible_alias`].
     pub aliases: &'static [&'static str],
@@ -98,7 +98,7 @@ impl Field {
             key,
             value,
             help,
-            more: "",
+            long_help: "",
             kind,
             aliases: &[],
             shows_alias: false,
@@ -147,8 +147,8 @@ impl Field {
         Field { aliases, shows_alias: true, ..self }
     }
 
-    pub(super) const fn more(self, more: &'static str) -> Field {
-        Field { more, ..self }
+    pub(super) const fn with_long_help(self, long_help: &'static str) -> Field {
+        Field { long_help, ..self }
     }
 
     /// Accepts the option several times.
@@ -205,9 +205,9 @@ impl Field {
         let arg = arg.hide(self.uses & IS_HIDDEN != 0);
         let arg = if self.uses & IS_REPEATABLE == 0 { arg } else { arg.action(ArgAction::Append) };
         let arg = if self.conflict.is_empty() { arg } else { arg.conflicts_with(self.conflict) };
-        let arg = match self.more {
+        let arg = match self.long_help {
             "" => arg,
-            more => arg.long_help(format!("{}\n\n{more}", self.help)),
+            long_help => arg.long_help(format!("{}\n\n{long_help}", self.help)),
         };
         match self.kind {
             ValueKind::Switch(_) => arg.action(ArgAction::SetTrue),

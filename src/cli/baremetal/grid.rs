@@ -19,14 +19,15 @@ pub(super) struct Grid<'g> {
 
 impl Grid<'_> {
     /// Formats the table.
-    pub(super) fn print(&self) -> String {
+    pub(super) fn format(&self) -> String {
         let widths = self.widths();
         let line: String = widths.iter().map(|width| format!("+{}", "-".repeat(width + 2))).collect();
         let line = format!("{line}+\n");
         let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
-        let mut text = format!("{line}{}{line}", self.row(&header, &widths, &vec![false; widths.len()]));
+        let mut text =
+            format!("{line}{}{line}", self.format_row(&header, &widths, &vec![false; widths.len()]));
         for row in &self.rows {
-            text.push_str(&self.row(row, &widths, &self.is_right_aligned));
+            text.push_str(&self.format_row(row, &widths, &self.is_right_aligned));
         }
         text.push_str(&line);
         text
@@ -62,7 +63,7 @@ impl Grid<'_> {
         widths
     }
 
-    fn row(&self, cells: &[String], widths: &[usize], is_right_aligned: &[bool]) -> String {
+    fn format_row(&self, cells: &[String], widths: &[usize], is_right_aligned: &[bool]) -> String {
         let lines = |(cell, width): (&String, &usize)| match ui::width(cell) > *width {
             true => wrap(cell, *width),
             false => vec![cell.clone()],
@@ -142,7 +143,7 @@ mod tests {
             limit,
             minimum: 8,
         }
-        .print()
+        .format()
     }
 
     #[test]

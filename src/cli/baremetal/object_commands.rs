@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::field::{Purpose, ValueKind};
-use super::output::LINKS;
+use super::output::LINK_FIELDS;
 use crate::cli::finish::CommandResult;
 use base::JsonObject;
 use base::{Error, Result};
@@ -60,7 +60,7 @@ pub(super) fn list(call: &Call) -> Result<CommandResult> {
 /// Returns the names of all fields that the server sends.
 fn field_names(objects: &[JsonObject]) -> Vec<String> {
     let mut names: Vec<String> = objects.first().map(|one| one.keys().cloned().collect()).unwrap_or_default();
-    names.retain(|name| !LINKS.contains(&name.as_str()));
+    names.retain(|name| !LINK_FIELDS.contains(&name.as_str()));
     names.sort();
     names
 }

@@ -18,7 +18,7 @@ use base::{Error, Result};
 use yaml::Node;
 
 /// Fields with links to other resources. They are not shown.
-pub(super) const LINKS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
+pub(super) const LINK_FIELDS: [&str; 5] = ["links", "ports", "portgroups", "states", "volume"];
 
 /// The minimum width of a wrapped cell in a list, and in a single object.
 const MIN_CELL_COLUMNS: (usize, usize) = (8, 16);
@@ -41,7 +41,7 @@ pub(super) fn args(prints_many: bool) -> Vec<Arg> {
             .value_parser(PossibleValuesParser::new(formats)),
         // The id and type are those of the ignored global option of the bosh CLI, which this option replaces.
         option("column", "COLUMN", "Show only this column (repeatable)")
-            .id(COLUMNS)
+            .id(IGNORED_COLUMNS_ID)
             .short('c')
             .action(ArgAction::Append)
             .value_parser(OsStringValueParser::new()),
@@ -73,7 +73,7 @@ pub(super) fn args(prints_many: bool) -> Vec<Arg> {
     args.into_iter().map(|arg| arg.help_heading("Output")).collect()
 }
 
-const COLUMNS: &str = "ignored-column";
+const IGNORED_COLUMNS_ID: &str = "ignored-column";
 
 /// The options of a command that prints objects.
 pub(super) struct Output {
@@ -93,7 +93,7 @@ impl Output {
     pub(super) fn of(call: &Call) -> Output {
         Output {
             format: call.text("format"),
-            columns: call.all(COLUMNS),
+            columns: call.all(IGNORED_COLUMNS_ID),
             noindent: call.has_switch("noindent"),
             max_width: call.get("max-width").unwrap_or_default(),
             fit_width: call.has_switch("fit-width"),
@@ -133,7 +133,7 @@ impl Output {
 
     /// Prints one object, field by field.
     pub(super) fn show(&self, session: &Session, mut object: JsonObject) -> Result<CommandResult> {
-        object.retain(|key, _| !LINKS.contains(&key.as_str()));
+        object.retain(|key, _| !LINK_FIELDS.contains(&key.as_str()));
         object.sort_keys();
         let field_names: Vec<String> = object.keys().cloned().collect();
         let selected_names = self.select(&field_names.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -237,7 +237,7 @@ impl Output {
             limit,
             minimum,
         };
-        grid.print()
+        grid.format()
     }
 
     /// Formats rows as CSV (RFC 4180), but like Python doubles backslashes. With `--quote none`, a backslash

@@ -180,7 +180,7 @@ pub(super) static NODE: Resource = Resource {
             "driver_info",
             "Set this setting of the driver, such as ipmi_address (repeatable)",
         )
-        .more("Other users of this machine can see a password on the command line."),
+        .with_long_help("Other users of this machine can see a password on the command line."),
         pairs("property", "properties", "Set this property, such as capabilities or cpu_arch (repeatable)"),
         EXTRA,
         pairs("instance-info", "instance_info", "Set this setting of the instance (repeatable)").only_set(),

@@ -47,7 +47,7 @@ impl TypedCommandLine {
         }
         // A program may take long, and ask.
         let inputs = inputs.without_programs();
-        let has_value = manifest::variables::Sources::read(&inputs).unwrap_or_default();
+        let has_value = manifest::variables::GivenValues::read(&inputs).unwrap_or_default();
         names.into_iter().filter(|name| has_value.get(name).is_none()).collect()
     }
 

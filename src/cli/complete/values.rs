@@ -17,8 +17,8 @@ use engine::cpi::Method;
 use engine::protocol::ResourceKind;
 use manifest::vars_store::VarsStore;
 
-const YAML: &[&str] = &["yml", "yaml"];
-const TARBALLS: &[&str] = &["tgz", "gz"];
+const YAML_EXTENSIONS: &[&str] = &["yml", "yaml"];
+const TARBALL_EXTENSIONS: &[&str] = &["tgz", "gz"];
 
 /// Adds completions to the arguments. `words` is the command line without the word to complete.
 pub(super) fn with_values(grammar: Command, words: &[OsString]) -> Command {
@@ -39,7 +39,7 @@ fn with_value(arg: Arg, command_line: &Arc<TypedCommandLine>) -> Arg {
         "manifest" if command_line.is(&["status"]) => arg.add(files(&["yml", "yaml", "json"])),
         "store" if command_line.is(&["vars", "rotate"]) => offer(arg, store_or_name),
         "manifest" | "manifests" | "ops_files" | "vars_files" | "vars_store" | "store" | "env_file"
-        | "cpi_config" | "cloud_config" => arg.add(files(YAML)),
+        | "cpi_config" | "cloud_config" => arg.add(files(YAML_EXTENSIONS)),
         "state" | "context" => arg.add(files(&["json"])),
         "vm" => offer(arg, |word, command_line| {
             described_candidates(word, command_line.recorded_names(ResourceKind::Vm))
@@ -66,7 +66,7 @@ fn with_value(arg: Arg, command_line: &Arc<TypedCommandLine>) -> Arg {
         "stemcell" if command_line.is(&["state", "forget"]) => offer(arg, |word, command_line| {
             described_candidates(word, command_line.recorded_names(ResourceKind::Stemcell))
         }),
-        "stemcell" | "release" => arg.add(files(TARBALLS)),
+        "stemcell" | "release" => arg.add(files(TARBALL_EXTENSIONS)),
         "job" => offer(arg, |word, command_line| matching_candidates(word, command_line.jobs())),
         "path" if command_line.is(&["vars", "get"]) => offer(arg, |word, command_line| {
             word.to_str().map(|word| candidates(command_line.stored_paths(word))).unwrap_or_default()
@@ -159,7 +159,7 @@ fn complete_word_of_call(word: &OsStr, command_line: &TypedCommandLine) -> Vec<C
             kinds.into_iter().flat_map(|kind| command_line.recorded_names(kind)).collect(),
         );
     }
-    let mut candidates = paths(YAML).complete(word);
+    let mut candidates = paths(YAML_EXTENSIONS).complete(word);
     candidates.extend(matching_candidates(word, Method::all().map(|method| method.name().to_owned())));
     candidates
 }
@@ -181,7 +181,7 @@ fn complete_variable_file(word: &OsStr, command_line: &TypedCommandLine) -> Vec<
 
 /// Completes the first word of `vars rotate`: a vars store, or a variable if an env file names the store.
 fn store_or_name(word: &OsStr, command_line: &TypedCommandLine) -> Vec<CompletionCandidate> {
-    let mut candidates = paths(YAML).complete(word);
+    let mut candidates = paths(YAML_EXTENSIONS).complete(word);
     candidates.extend(matching_candidates(word, stored_variables(command_line)));
     candidates
 }

@@ -151,7 +151,7 @@ impl CheckArgs {
                 .reporter
                 .warn(warning.with_hint("to set another address: `monopile SAME-COMMAND --networks @FILE`"));
         }
-        let stage = session.reporter.stage("Checking the CPI");
+        let stage = session.reporter.begin_stage("Checking the CPI");
         let run = &prepared_cpi.prepared_run.run;
         let directory = env_vars::CPI_CHECK.path()?;
         let leftover_log = LeftoverLogSettings { directory: &directory, cpi: &prepared_cpi.stable_name };
@@ -245,7 +245,7 @@ impl CheckArgs {
         let stemcell = match (vm_and_disk, stemcell) {
             (Some(vm_and_disk), _) => Some(vm_and_disk.stemcell.clone()),
             (None, Some(path)) => {
-                let stage = session.reporter.stage("Preparing the stemcell");
+                let stage = session.reporter.begin_stage("Preparing the stemcell");
                 let stemcell = cpi_set::open_stemcell(&prepared_cpi.prepared_run.run, path, &stage)?;
                 stage.finish();
                 Some(stemcell)
@@ -292,7 +292,7 @@ impl CheckArgs {
                 &self.disk_cloud_properties,
                 disk.map(|disk| &disk.cloud_properties),
             )?,
-            parallel_calls: usize::from(session.globals.parallel),
+            parallel_call_count: usize::from(session.globals.parallel),
             skip: self.skip.clone(),
         })
     }
@@ -318,7 +318,7 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
     let mut timings = Table::for_kind("method", ["Method", "Calls", "Shortest", "Median", "Longest"]);
     for timing in &report.timings {
         let milliseconds = |duration: std::time::Duration| format!("{:.1} ms", duration.as_secs_f64() * 1e3);
-        timings.row([
+        timings.add_row([
             timing.method.clone(),
             timing.calls.to_string(),
             milliseconds(timing.min),
@@ -326,17 +326,17 @@ fn report_text(report: &Report, is_verbose: bool, layout: &Layout) -> String {
             milliseconds(timing.max),
         ]);
     }
-    text += &format!("{}\n", timings.print(layout));
+    text += &format!("{}\n", timings.format(layout));
     if !report.leftovers.is_empty() {
         let mut table = Table::for_kind("left behind", ["Left behind", "CID", "Why"]);
         for leftover in &report.leftovers {
-            table.row([
+            table.add_row([
                 leftover.kind.clone(),
                 leftover.cid.clone().unwrap_or_default(),
                 leftover.reason.clone(),
             ]);
         }
-        text += &format!("{}\n", table.print(layout));
+        text += &format!("{}\n", table.format(layout));
     }
     text + &report.summary() + "\n"
 }
@@ -394,9 +394,9 @@ fn result_lines(checks: &[&Check]) -> String {
             }
         }
         let shown_names = &groups_of_names[..groups_of_names.len().min(MAX_SHOWN_NAMES)];
-        let more = match count - shown_names.iter().map(|(_, groups)| groups.len()).sum::<usize>() {
+        let hidden_count = match count - shown_names.iter().map(|(_, groups)| groups.len()).sum::<usize>() {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            hidden_count => format!(" and {hidden_count} more"),
         };
         let names: Vec<String> = shown_names
             .iter()
@@ -406,7 +406,7 @@ fn result_lines(checks: &[&Check]) -> String {
             })
             .collect();
         let names = names.join(", ");
-        text += &format!("{verdict}: {count} checks: {} ({names}{more})\n", reasons.join("; "));
+        text += &format!("{verdict}: {count} checks: {} ({names}{hidden_count})\n", reasons.join("; "));
     }
     for check in checks {
         let verdict = check.verdict_text();

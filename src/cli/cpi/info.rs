@@ -55,7 +55,7 @@ impl InfoArgs {
         let mut text = String::new();
         if let Some(info) = &finished_call.info {
             let mut table = Table::new(["Property", "Value"]);
-            let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+            let mut row = |name: &str, value: String| table.add_row([name.to_owned(), value]);
             row("CPI", prepared_cpi.name.clone());
             row("Version", info.version.clone().unwrap_or_default());
             row("API version", info.api_version.to_string());
@@ -70,7 +70,7 @@ impl InfoArgs {
                     contract.unwrap_or_default(),
                 );
             }
-            text = format!("{}\n", table.print(&session.layout()));
+            text = format!("{}\n", table.format(&session.layout()));
         }
         text += &call_report(&finished_call);
         Ok(with_failure(CommandResult::Output(text.into_bytes()), &finished_call, timeout))

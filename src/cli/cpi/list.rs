@@ -21,7 +21,7 @@ pub(crate) struct ListArgs {
 impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
-        target.inputs.discards_generated = true;
+        target.inputs.discards_generated_values = true;
         let cpis = resources::list_cpis(&target, &prepared_run.run)?;
         let silent_cpis: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let cpis_to_ask: Vec<Option<String>> =
@@ -76,7 +76,7 @@ fn cpis_table(cpis: Vec<ListedCpi>, layout: &Layout) -> String {
         let version = describe_versions(cpi.version.as_deref(), cpi.release.as_deref());
         let api = cpi.api_version.map(|version| version.to_string()).unwrap_or_default();
         let (name, reachable) = (cpi.name.unwrap_or_default(), yes_or_no(cpi.is_reachable));
-        table.row([name, cpi.kind, version, api, formats, reachable, note]);
+        table.add_row([name, cpi.kind, version, api, formats, reachable, note]);
     }
-    table.print(layout)
+    table.format(layout)
 }

@@ -47,14 +47,14 @@ impl ReplayArgs {
             .take(MAX_REQUEST_BYTES)
             .read_to_end(&mut input)
             .map_err(|error| Error::io("reading the request from standard input", error))?;
-        let played = conformance::play_once(&path, &input)?;
+        let replayed_call = conformance::play_once(&path, &input)?;
         // The answer is written even if standard error is closed.
-        let _ = std::io::stderr().write_all(&played.stderr);
-        let exit_code = match played.end {
+        let _ = std::io::stderr().write_all(&replayed_call.stderr);
+        let exit_code = match replayed_call.end {
             ProcessEnd::Exited(status) => u8::try_from(status & 0xff).unwrap_or(u8::MAX),
             ProcessEnd::Signalled(signal) => u8::try_from(128 + (signal & 0x7f)).unwrap_or(u8::MAX),
             ProcessEnd::TimedOut | ProcessEnd::Abandoned => u8::MAX,
         };
-        Ok(CommandResult::Verdict(played.stdout, exit_code))
+        Ok(CommandResult::Verdict(replayed_call.stdout, exit_code))
     }
 }

@@ -165,7 +165,7 @@ impl SourceArgs {
                 let mut inputs =
                     self.configs.add_to(self.options.inputs_with_default_store(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
-                inputs.discards_generated = !needs_vm_and_disk;
+                inputs.discards_generated_values = !needs_vm_and_disk;
                 let request = OpenCpiRequest {
                     inputs,
                     renderer_choice: self.renderer.into(),
@@ -267,7 +267,7 @@ impl PreparedCpi {
         name: &str,
         call: impl FnOnce(&CpiUnderTest, &ExchangeControl<'_>) -> Result<FinishedCall>,
     ) -> Result<FinishedCall> {
-        let stage = session.reporter.stage(name);
+        let stage = session.reporter.begin_stage(name);
         let run = &self.prepared_run.run;
         let _in_flight = run.signals.begin_call("the CPI");
         let control = ExchangeControl {

@@ -75,7 +75,7 @@ pub(in crate::cli) const MAX_ENV_FILE_BYTES: u64 = 1 << 20;
 
 /// The keys that describe the manifest, its variables and its state. Unlike [`ENV_FILE_OPTIONS`], each has
 /// a field of its own.
-const KEYS: [&str; 9] = [
+const MANIFEST_KEYS: [&str; 9] = [
     "manifest",
     "ops_files",
     "vars",
@@ -189,12 +189,13 @@ struct Reader {
 impl Reader {
     fn read_entry(&mut self, key: &Node, value: &Node) {
         let Some(name) = key.as_str() else {
-            return self.report(key, format!("a key must be a string, not {}", kind_with_article(key)));
+            return self.add_problem(key, format!("a key must be a string, not {}", kind_with_article(key)));
         };
         let option = ENV_FILE_OPTIONS.into_iter().find(|(option, ..)| *option == name);
-        if option.is_none() && !KEYS.contains(&name) {
-            let hint = did_you_mean(name, KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)));
-            return self.report(key, format!("the env file has the unknown key '{name}'{hint}"));
+        if option.is_none() && !MANIFEST_KEYS.contains(&name) {
+            let hint =
+                did_you_mean(name, MANIFEST_KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)));
+            return self.add_problem(key, format!("the env file has the unknown key '{name}'{hint}"));
         }
         self.content.keys.push(name.to_owned());
         if value.is_null() {
@@ -319,7 +320,7 @@ impl Reader {
                 Data::Int(number) => words.push(number.to_string()),
                 _ => {
                     let kind = kind_with_article(item);
-                    self.report(item, format!("a word of `{name}` must be a string, not {kind}"));
+                    self.add_problem(item, format!("a word of `{name}` must be a string, not {kind}"));
                 }
             }
         }
@@ -328,7 +329,7 @@ impl Reader {
         let directory = paths::absolute(&own_directory).unwrap_or(own_directory);
         let program = vars_exec_args::program(words, Some(&directory));
         if program.is_none() && self.problems.len() == problem_count {
-            self.report(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
+            self.add_problem(value, format!("`{name}` names no program: write [PROGRAM, ARG]"));
         }
         program
     }
@@ -343,7 +344,7 @@ impl Reader {
         for (key, value) in map.iter() {
             match key.as_str() {
                 Some(variable) => entries.push((variable.to_owned(), value.clone())),
-                None => self.report(
+                None => self.add_problem(
                     key,
                     format!("the name of a variable must be a string, not {}", kind_with_article(key)),
                 ),
@@ -353,10 +354,10 @@ impl Reader {
     }
 
     fn report_wrong_type(&mut self, name: &str, expected: &str, value: &Node) {
-        self.report(value, format!("`{name}` must be {expected}, not {}", kind_with_article(value)));
+        self.add_problem(value, format!("`{name}` must be {expected}, not {}", kind_with_article(value)));
     }
 
-    fn report(&mut self, node: &Node, problem: String) {
+    fn add_problem(&mut self, node: &Node, problem: String) {
         self.problems.push(format!("{}: {problem}", node.position.describe()));
     }
 }
@@ -400,7 +401,7 @@ mod tests {
         for (key, ..) in ENV_FILE_OPTIONS {
             assert!(has_option(&grammar, &option_name(key)), "no command has an option for {key}");
         }
-        for key in KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)) {
+        for key in MANIFEST_KEYS.into_iter().chain(ENV_FILE_OPTIONS.map(|(key, ..)| key)) {
             assert!(page.contains(&format!("`{key}`")), "docs/env-file.md does not name {key}");
         }
     }

@@ -59,7 +59,7 @@ pub(super) fn revoke(opened_file: &OpenedEnvFile) -> Result<bool> {
 
 /// Returns the markers of the file at this path, with any content.
 fn trust_markers(real_path: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(directory().map_err(io::Error::other)?) {
+    let entries = match fs::read_dir(trust_directory().map_err(io::Error::other)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
@@ -76,7 +76,8 @@ fn trust_markers(real_path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(markers)
 }
 
-fn directory() -> Result<PathBuf> {
+/// Returns the directory with the markers of trusted env files.
+fn trust_directory() -> Result<PathBuf> {
     env_vars::TRUST.path()
 }
 
@@ -90,7 +91,7 @@ fn trust_marker(file: &EnvFile) -> Result<PathBuf> {
     hasher.update(path);
     hasher.update(&file.content.text);
     let name: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(directory()?.join(name))
+    Ok(trust_directory()?.join(name))
 }
 
 /// Returns the error for a file that must be trusted first.
@@ -126,8 +127,8 @@ pub(super) fn description(file: &EnvFile) -> String {
         // Programs are always shown: other items must not hide them.
         let limit = if verb == "run" { usize::MAX } else { MAX_SHOWN_ENTRIES };
         lines.extend(items.iter().take(limit).map(|item| format!("  {verb} {}", clean_line(item))));
-        if let Some(more) = items.len().checked_sub(limit).filter(|more| *more > 0) {
-            lines.push(format!("  {verb} {more} more"));
+        if let Some(hidden_count) = items.len().checked_sub(limit).filter(|hidden_count| *hidden_count > 0) {
+            lines.push(format!("  {verb} {hidden_count} more"));
         }
     };
     let vars_programs = file.content.env_file_variables.vars_exec.iter();
@@ -170,7 +171,7 @@ pub(super) fn description(file: &EnvFile) -> String {
 /// the vars store, because their values are secret, and runs no programs.
 fn load_outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
-    let mut inputs = Inputs { manifest: path.clone(), discards_generated: true, ..Inputs::default() };
+    let mut inputs = Inputs { manifest: path.clone(), discards_generated_values: true, ..Inputs::default() };
     inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
     file.insert_into(&mut inputs);
     let options = manifest::LoadOptions::default();
@@ -223,7 +224,7 @@ fn programs(manifest: &LoadedManifest) -> BTreeSet<String> {
         programs.insert(format!("the CPI job '{}' of release '{release}' from {url}", text(job, "name")));
     }
     // A value that is not known yet may be true.
-    let has_network = |flag: &Node| !flag.is_null() && flag.as_bool() != Some(false);
+    let has_network = |value: &Node| !value.is_null() && value.as_bool() != Some(false);
     for userland in userlands(manifest) {
         if userland.get("compile_with_network").is_some_and(has_network) {
             let url = without_credentials(&text(userland, "url"));

@@ -16,18 +16,18 @@ use crate::cli::manifest_args::MANIFEST_OPTIONS;
 use crate::ui;
 
 /// The heading of the options of all commands.
-pub const GLOBAL: &str = "Global options";
+pub const GLOBAL_HEADING: &str = "Global options";
 
 /// The headings of arguments and options without a heading of their own.
-const UNTITLED: [&str; 2] = ["Arguments", "Options"];
+const UNTITLED_HEADINGS: [&str; 2] = ["Arguments", "Options"];
 
 /// The heading of [`MANIFEST_OPTIONS`].
-const MANIFEST: &str = "Manifest and variables";
+const MANIFEST_HEADING: &str = "Manifest and variables";
 
 /// Groups of options, by the ids of their arguments. Sections are in this order, after [`UNTITLED_HEADINGS`].
 pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
-    (MANIFEST, &MANIFEST_OPTIONS),
-    (MANIFEST, &["manifests", "renderer"]),
+    (MANIFEST_HEADING, &MANIFEST_OPTIONS),
+    (MANIFEST_HEADING, &["manifests", "renderer"]),
     ("State", &["state", "wait_for_lock", "forget_open_calls"]),
     ("CPI", &["package_dir", "cpi_userland", "cpi_api_version", "cpi_timeout"]),
     ("Agent and jobs", &["insecure_agent", "agent_timeout", "boot_timeout", "skip_drain", "drain_timeout"]),
@@ -47,7 +47,7 @@ pub(super) const HEADINGS: [(&str, &[&str]); 9] = [
     // The arguments of these have their headings in their definitions.
     ("Connection to Ironic", &[]),
     ("Output", &[]),
-    (GLOBAL, &[]),
+    (GLOBAL_HEADING, &[]),
 ];
 
 /// The widest name of an option that has a description on the same line.
@@ -73,7 +73,7 @@ pub(in crate::cli) fn columns() -> usize {
 pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
     let visible_args: Vec<&Arg> = command.get_arguments().filter(|arg| !arg.is_hide_set()).collect();
     let section_title = |arg: &Arg| -> String {
-        let default_title = UNTITLED[usize::from(!arg.is_positional())];
+        let default_title = UNTITLED_HEADINGS[usize::from(!arg.is_positional())];
         arg.get_help_heading().unwrap_or(default_title).to_owned()
     };
     let mut titles: Vec<String> = Vec::new();
@@ -82,16 +82,16 @@ pub fn sections(command: &Command) -> Vec<(String, Vec<&Arg>)> {
             titles.push(title);
         }
     }
-    let all_titles = || UNTITLED.into_iter().chain(HEADINGS.map(|(title, _)| title));
+    let all_titles = || UNTITLED_HEADINGS.into_iter().chain(HEADINGS.map(|(title, _)| title));
     // A heading of one command follows the options without a heading.
     let rank = |title: &str| {
         all_titles()
             .position(|candidate| candidate == title)
-            .map_or(UNTITLED.len() * 2, |position| position * 2 + 1)
+            .map_or(UNTITLED_HEADINGS.len() * 2, |position| position * 2 + 1)
     };
     // clap adds the option for help to the options without a heading.
-    if !titles.iter().any(|title| title == UNTITLED[1]) {
-        titles.push(UNTITLED[1].to_owned());
+    if !titles.iter().any(|title| title == UNTITLED_HEADINGS[1]) {
+        titles.push(UNTITLED_HEADINGS[1].to_owned());
     }
     titles.sort_by_key(|title| rank(title));
     let arguments =
@@ -111,20 +111,20 @@ struct Row {
 pub(super) fn short_help(command: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_short_help_set();
     let mut titled_rows = vec![("Commands".to_owned(), commands(command))];
-    for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL) {
+    for (title, arguments) in sections(command).into_iter().filter(|(title, _)| title != GLOBAL_HEADING) {
         let mut rows: Vec<Row> = arguments.into_iter().filter(is_shown).map(short_row).collect();
-        if title == UNTITLED[1] {
+        if title == UNTITLED_HEADINGS[1] {
             rows.push(help_option(HELP_OPTION_HELP));
         }
         titled_rows.push((title, rows));
     }
-    let longest =
+    let longest_name_columns =
         titled_rows.iter().flat_map(|(_, rows)| rows).map(|row| row.width).max().unwrap_or_default();
     let parts = aliases(command).into_iter().chain(
         titled_rows
             .into_iter()
             .filter(|(_, rows)| !rows.is_empty())
-            .map(|(title, rows)| table_section(&title, &rows, longest)),
+            .map(|(title, rows)| table_section(&title, &rows, longest_name_columns)),
     );
     parts.collect::<Vec<_>>().join("\n\n")
 }
@@ -134,17 +134,17 @@ pub(super) fn long_help(command: &Command) -> String {
     let mut parts: Vec<String> = aliases(command).into_iter().collect();
     let commands = commands(command);
     if !commands.is_empty() {
-        parts.push(table_section("Commands", &commands, longest(&commands)));
+        parts.push(table_section("Commands", &commands, longest_name_columns(&commands)));
     }
     for (title, arguments) in sections(command) {
-        if title == GLOBAL {
-            let rows: Vec<Row> = arguments.into_iter().map(global).collect();
-            let table = table_section(&title, &rows, longest(&rows));
+        if title == GLOBAL_HEADING {
+            let rows: Vec<Row> = arguments.into_iter().map(global_row).collect();
+            let table = table_section(&title, &rows, longest_name_columns(&rows));
             parts.push(format!("{table}\n\n`monopile --help` has the details of global options."));
             continue;
         }
         let mut paragraphs: Vec<String> = arguments.into_iter().map(argument_block).collect();
-        if title == UNTITLED[1] {
+        if title == UNTITLED_HEADINGS[1] {
             paragraphs.push(long_help_option());
         }
         parts.push(format!("{}\n{}", heading_line(&title), paragraphs.join("\n\n")));
@@ -157,17 +157,17 @@ pub(super) fn short_options(program: &Command) -> String {
     let is_shown = |arg: &&Arg| !arg.is_hide_set() && !arg.is_hide_short_help_set();
     let mut rows: Vec<Row> = program.get_arguments().filter(is_shown).map(short_row).collect();
     rows.push(help_option(HELP_OPTION_HELP));
-    table_section(UNTITLED[1], &rows, longest(&rows))
+    table_section(UNTITLED_HEADINGS[1], &rows, longest_name_columns(&rows))
 }
 
 /// Returns the options of the program itself for `--help`.
 pub(super) fn long_options(program: &Command) -> String {
     let options = program.get_arguments().filter(|arg| !arg.is_hide_set());
     let paragraphs: Vec<String> = options.map(argument_block).chain([long_help_option()]).collect();
-    format!("{}\n{}", heading_line(UNTITLED[1]), paragraphs.join("\n\n"))
+    format!("{}\n{}", heading_line(UNTITLED_HEADINGS[1]), paragraphs.join("\n\n"))
 }
 
-fn longest(rows: &[Row]) -> usize {
+fn longest_name_columns(rows: &[Row]) -> usize {
     rows.iter().map(|row| row.width).max().unwrap_or_default()
 }
 
@@ -293,15 +293,15 @@ fn values(arg: &Arg) -> Vec<PossibleValue> {
 }
 
 /// Returns a global option with one line of text. Its help may have a default of its own.
-fn global(arg: &Arg) -> Row {
+fn global_row(arg: &Arg) -> Row {
     let text = format!("{} {}", help(arg), notes(arg, false).join(" ")).trim_end().to_owned();
     Row { text, ..name_row(arg) }
 }
 
 /// Formats a section with descriptions beside the names.
-fn table_section(title: &str, rows: &[Row], longest: usize) -> String {
+fn table_section(title: &str, rows: &[Row], longest_name_columns: usize) -> String {
     let columns = columns();
-    let indent = longest.min(MAX_NAME_COLUMNS) + 4;
+    let indent = longest_name_columns.min(MAX_NAME_COLUMNS) + 4;
     let indent = if columns < indent + MIN_TEXT_COLUMNS { INDENT_COLUMNS } else { indent };
     let mut text = heading_line(title);
     for row in rows {
@@ -327,13 +327,14 @@ fn argument_block(arg: &Arg) -> String {
         .collect();
     let values = values(arg);
     if values.iter().any(|value| value.get_help().is_some()) {
-        let longest = values.iter().map(|value| ui::width(value.get_name())).max().unwrap_or_default();
+        let longest_name_columns =
+            values.iter().map(|value| ui::width(value.get_name())).max().unwrap_or_default();
         let mut block = vec!["Possible values:".to_owned()];
         for value in &values {
             let start = format!("- {}: ", value.get_name());
-            let gap = " ".repeat(longest - ui::width(value.get_name()));
+            let gap = " ".repeat(longest_name_columns - ui::width(value.get_name()));
             let help = value.get_help().map(ToString::to_string).unwrap_or_default();
-            let indent = longest + "- : ".len();
+            let indent = longest_name_columns + "- : ".len();
             for (index, line) in ui::fit(&help, width.saturating_sub(indent)).iter().enumerate() {
                 block.push(match index {
                     0 => format!("{start}{gap}{line}"),

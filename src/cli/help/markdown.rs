@@ -220,10 +220,13 @@ impl<'a> Page<'a> {
                 self.quote_emphasis();
             }
             TagEnd::Link => {
-                if let Some((target, before)) = self.links.pop()
+                if let Some((target, text_before)) = self.links.pop()
                     && let Some(address) = self.link_target(&target)
                 {
-                    self.write(&format!("{before}{address}{}", if before == " (" { ")" } else { "" }));
+                    self.write(&format!(
+                        "{text_before}{address}{}",
+                        if text_before == " (" { ")" } else { "" }
+                    ));
                 }
             }
             TagEnd::Image => self.pictures -= 1,

@@ -28,13 +28,13 @@ use base::exit_code;
 
 use layout::HEADINGS;
 pub(super) use layout::columns;
-pub use layout::{GLOBAL, sections};
+pub use layout::{GLOBAL_HEADING, sections};
 use markdown::Section;
 pub(super) use pager::{is_styled, show_page};
 pub use topics::{TOPICS, Topic};
 
 /// The commands in the order and groups of `--help`.
-pub const GROUPS: [(&str, &[&str]); 8] = [
+pub const COMMAND_GROUPS: [(&str, &[&str]); 8] = [
     ("Everyday", &["create-env", "plan", "status", "logs", "delete-env"]),
     ("Jobs and VM", &["stop-env", "start-env", "restart", "recreate", "ssh", "scp"]),
     ("Records and repair", &["history", "state", "cloud-check", "delete-vm"]),
@@ -65,18 +65,18 @@ pub const GROUPS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("CPI and bare metal", &["cpi", "baremetal"]),
-    (SETUP, &["example", "trust", "completion", "version"]),
+    (SETUP_GROUP, &["example", "trust", "completion", "version"]),
 ];
 
 /// The group that also lists `help`.
-const SETUP: &str = "Setup";
+const SETUP_GROUP: &str = "Setup";
 
 /// The column in which descriptions of commands begin.
 const INDENT_COLUMNS: usize = 26;
 
 /// Examples of each command and of each group of commands, without the name of the program. Those of
 /// `baremetal` are in its table.
-const EXAMPLES: [(&str, &[&str]); 57] = [
+const COMMAND_EXAMPLES: [(&str, &[&str]); 57] = [
     (
         "create-env",
         &[
@@ -280,14 +280,14 @@ pub(super) fn template(grammar: &Command) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name}{command}{name:#}{blanks}{description}");
     };
-    for (title, names) in GROUPS {
+    for (title, names) in COMMAND_GROUPS {
         let _ = writeln!(text, "\n{heading}{title}:{heading:#}");
         for command in names.iter().filter_map(|name| grammar.find_subcommand(name)) {
             let description = command.get_about().map(ToString::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             line(&mut text, command.get_name(), &description_with_aliases(&description, &aliases));
         }
-        if title == SETUP {
+        if title == SETUP_GROUP {
             line(&mut text, HELP_COMMAND.0, HELP_COMMAND.1);
         }
     }
@@ -637,7 +637,10 @@ fn exit_codes(codes: &[(&str, &str)]) -> String {
 fn examples(path: &str) -> Vec<&'static str> {
     match path.split_once(' ').unwrap_or((path, "")) {
         ("baremetal", path) => baremetal::examples(path),
-        _ => EXAMPLES.iter().find(|(name, _)| *name == path).map_or(Vec::new(), |(_, lines)| lines.to_vec()),
+        _ => COMMAND_EXAMPLES
+            .iter()
+            .find(|(name, _)| *name == path)
+            .map_or(Vec::new(), |(_, lines)| lines.to_vec()),
     }
 }
 
@@ -860,7 +863,8 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group_and_fits_a_line() {
         let grammar = Cli::command();
-        let mut grouped_names: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut grouped_names: Vec<&str> =
+            COMMAND_GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let visible_commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
         let mut command_names: Vec<&str> = visible_commands.map(Command::get_name).collect();
         grouped_names.sort_unstable();
@@ -879,7 +883,7 @@ mod tests {
         let mut command_paths = Vec::new();
         let grammar = grammar::for_all_commands();
         commands(&grammar, "", &mut command_paths);
-        for name in EXAMPLES.iter().map(|(name, _)| (*name).to_owned()) {
+        for name in COMMAND_EXAMPLES.iter().map(|(name, _)| (*name).to_owned()) {
             assert!(command_paths.contains(&name), "{name}");
         }
         for name in command_paths {

@@ -65,7 +65,7 @@ fn show_disks(session: &Session, storage: &Storage) -> Result<CommandResult> {
             DiskUse::Unused => ("unused", "the next create-env deletes it"),
         };
         let note = disk.undeleted.map(|reason| format!("to be deleted: {reason}"));
-        table.row([
+        table.add_row([
             disk.cid.to_string(),
             format!("{} MiB", disk.size),
             disk.cpi.unwrap_or_default(),
@@ -87,7 +87,7 @@ fn show_snapshots(session: &Session, storage: &Storage) -> Result<CommandResult>
     }
     let mut table = Table::new(["CID", "Disk", "CPI", "Taken at", "Kept until"]);
     for snapshot in snapshots {
-        table.row([
+        table.add_row([
             snapshot.cid.to_string(),
             snapshot.disk.to_string(),
             snapshot.cpi.unwrap_or_default(),
@@ -109,7 +109,7 @@ fn show_stemcells(session: &Session, storage: &Storage) -> Result<CommandResult>
     let mut table = Table::new(["Name", "Version", "CID", "CPI", "In use", "Kept", "Note"]);
     for stemcell in stemcells {
         let note = stemcell.undeleted.map(|reason| format!("to be deleted: {reason}")).unwrap_or_default();
-        table.row([
+        table.add_row([
             stemcell.name,
             stemcell.version,
             stemcell.cid.to_string(),
@@ -132,5 +132,5 @@ fn nothing_on_record(kind: &str, session: &Session) -> CommandResult {
 }
 
 fn print_table(table: &Table, session: &Session) -> CommandResult {
-    CommandResult::Output(table.print(&session.layout()).into_bytes())
+    CommandResult::Output(table.format(&session.layout()).into_bytes())
 }

@@ -117,7 +117,7 @@ fn versions_table(versions: &[ListedVersion], layout: &Layout) -> String {
             (None, true) => "yes".to_owned(),
             (None, false) => "no".to_owned(),
         };
-        table.row([
+        table.add_row([
             version.version.clone(),
             version.written_at.clone(),
             version.vm.as_ref().map(VmCid::to_string).unwrap_or_default(),
@@ -126,7 +126,7 @@ fn versions_table(versions: &[ListedVersion], layout: &Layout) -> String {
             status,
         ]);
     }
-    table.print(layout)
+    table.format(layout)
 }
 
 fn lines<K>(cids: &[Cid<K>]) -> String {

@@ -78,36 +78,36 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         details.extend(vm.agent_id.iter().map(|id| format!("agent ID {id}")));
         details.extend(vm.contract.iter().map(|contract| format!("contract {contract}")));
         details.extend(vm.cpi.iter().map(|cpi| format!("CPI {cpi}")));
-        table.row(["VM".to_owned(), vm.cid.to_string(), yes_or_no(true), details.join(", ")]);
+        table.add_row(["VM".to_owned(), vm.cid.to_string(), yes_or_no(true), details.join(", ")]);
     }
     let earlier_resources = overview.undeleted.iter().map(|undeleted| &undeleted.resource);
     for vm in earlier_resources.filter(|resource| matches!(resource, Resource::Vm(_))) {
         let details = format!("{}{}", cpi_suffix(vm.cpi()), mark(vm));
         let details = details.trim_start_matches([',', ' ', '\n']).to_owned();
-        table.row(["VM".to_owned(), vm.cid().to_owned(), yes_or_no(false), details]);
+        table.add_row(["VM".to_owned(), vm.cid().to_owned(), yes_or_no(false), details]);
     }
     for disk in &overview.disks {
         let hint = disk.hint.as_ref().map(|hint| format!(", disk hint {hint}")).unwrap_or_default();
         let cpi = disk.cpi.as_deref();
         let deletion_mark = mark(&DiskHandle::new(disk.cid.clone(), cpi).into());
         let details = format!("{} MiB{hint}{}{deletion_mark}", disk.size, cpi_suffix(cpi));
-        table.row(["disk".to_owned(), disk.cid.to_string(), yes_or_no(disk.in_use), details]);
+        table.add_row(["disk".to_owned(), disk.cid.to_string(), yes_or_no(disk.in_use), details]);
     }
     for snapshot in &overview.snapshots {
         let cpi = snapshot.cpi.as_deref();
         let deletion_mark = mark(&snapshot.handle().into());
         let details =
             format!("of disk {}, {}{}{deletion_mark}", snapshot.disk, snapshot.created_at, cpi_suffix(cpi));
-        table.row(["snapshot".to_owned(), snapshot.cid.to_string(), yes_or_no(false), details]);
+        table.add_row(["snapshot".to_owned(), snapshot.cid.to_string(), yes_or_no(false), details]);
     }
     for stemcell in &overview.stemcells {
         let cpi = stemcell.cpi.as_deref();
         let deletion_mark = mark(&StemcellHandle::new(stemcell.cid.clone(), cpi).into());
         let details = format!("{}/{}{}{deletion_mark}", stemcell.name, stemcell.version, cpi_suffix(cpi));
-        table.row(["stemcell".to_owned(), stemcell.cid.to_string(), yes_or_no(stemcell.in_use), details]);
+        table.add_row(["stemcell".to_owned(), stemcell.cid.to_string(), yes_or_no(stemcell.in_use), details]);
     }
     for release in &overview.releases {
-        table.row(["release".to_owned(), String::new(), yes_or_no(true), release.clone()]);
+        table.add_row(["release".to_owned(), String::new(), yes_or_no(true), release.clone()]);
     }
     for group in SuspectGroup::all(&overview.suspects) {
         let limit = if layout.is_for_programs() { usize::MAX } else { MAX_ANSWER_BYTES };
@@ -123,11 +123,11 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
             [suspect] => format!("failed call for a {}", suspect.kind),
             suspects => format!("{} failed calls for a {}", suspects.len(), suspects[0].kind),
         };
-        table.row([title, String::new(), String::new(), details]);
+        table.add_row([title, String::new(), String::new(), details]);
     }
     for call in &overview.open_calls {
         let details = format!("{}\nrequest {}", open_call(call), call.request_id);
-        table.row(["open call".to_owned(), String::new(), String::new(), details]);
+        table.add_row(["open call".to_owned(), String::new(), String::new(), details]);
     }
     let deploy_status = match (overview.is_deployed, overview.undeployed_reason) {
         (true, _) => "yes".to_owned(),
@@ -139,5 +139,5 @@ fn overview_text(overview: &StateOverview, layout: &Layout) -> String {
         ("Director", overview.director_id.clone()),
         ("Deployed", deploy_status),
     ];
-    format!("{}\n{}", layout.labelled_values(&labelled_values), table.print(layout))
+    format!("{}\n{}", layout.labelled_values(&labelled_values), table.format(layout))
 }

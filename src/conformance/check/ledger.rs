@@ -169,9 +169,9 @@ impl ResourceLedger {
 
     /// Removes a resource that is certainly gone.
     pub(super) fn record_deletion(&mut self, resource: &CreatedResource) {
-        let before = self.resources.len();
+        let count_before = self.resources.len();
         self.resources.retain(|candidate| candidate != resource);
-        if self.resources.len() < before {
+        if self.resources.len() < count_before {
             self.deleted_count += 1;
             self.write_log(|leftover_log| leftover_log.record_deletion(resource));
         }

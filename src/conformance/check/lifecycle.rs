@@ -364,7 +364,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
     fn check_parallel_calls(&mut self, vm: Option<&CreatedResource>) {
         let lost_vm_reason = self.reason_of_lost_vm();
         let run = &mut *self.run;
-        let count = run.settings.parallel_calls.max(2);
+        let count = run.settings.parallel_call_count.max(2);
         let (_, disks) = run.check_with_resources(&format!("{count} create_disk at once"), |check| {
             check.require_method(Method::CreateDisk)?;
             check.expect_beyond_contract();

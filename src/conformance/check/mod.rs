@@ -52,7 +52,7 @@ pub struct CheckSettings {
     pub disk_cloud_properties: Map<String, Value>,
     /// `--parallel`: the number of calls at once.
     #[serde(rename = "at_once")]
-    pub parallel_calls: usize,
+    pub parallel_call_count: usize,
     /// `--skip`: methods to leave out.
     pub skip: Vec<String>,
 }

@@ -111,7 +111,7 @@ impl<'a> Run<'a> {
         name: &str,
         body: impl FnOnce(&mut RunningCheck<'_, 'a>) -> CheckOutcome<T>,
     ) -> (Option<T>, Vec<CreatedResource>) {
-        let stage = self.context.stage.reporter().stage(format!("{}: {name}", self.group));
+        let stage = self.context.stage.reporter().begin_stage(format!("{}: {name}", self.group));
         let mut check = RunningCheck {
             run: self,
             stage: &stage,

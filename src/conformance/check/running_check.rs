@@ -19,7 +19,8 @@ use engine::protocol::{ResourceKind, Terms};
 
 /// The maximum number of retries of a call for which the CPI answered `ok_to_retry`.
 const MAX_RETRIES: u32 = 3;
-const MALFORMED_REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout of requests that a CPI must reject: malformed ones, and those of an unknown method.
+const REJECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a check stops early.
 pub(super) enum CheckStop {
@@ -57,10 +58,10 @@ pub(super) struct RunningCheck<'r, 'a> {
     pub(super) is_promised_by_contract: bool,
     /// True if the CPI answered a call of a method that it implements with an error.
     pub(super) had_error: bool,
-    pub(super) remarks: Vec<String>,
     /// Remarks of the check for its report.
-    pub(super) duration: Duration,
+    pub(super) remarks: Vec<String>,
     /// The duration of its calls so far.
+    pub(super) duration: Duration,
     /// The resources that the check created, in order.
     pub(super) resources: Vec<CreatedResource>,
     pub(super) last_call: Option<LastCall>,
@@ -426,8 +427,7 @@ fn run_exchange(run: &Run<'_>, stage: &Stage, input: &[u8], has_known_method: bo
         tracing::debug!(target: "cpi", "{line}");
         stage.log_line(line);
     };
-    let timeout =
-        if has_known_method { run.cpi.timeout } else { run.cpi.timeout.min(MALFORMED_REQUEST_TIMEOUT) };
+    let timeout = if has_known_method { run.cpi.timeout } else { run.cpi.timeout.min(REJECTION_TIMEOUT) };
     run.cpi.run_exchange(
         input,
         &ExchangeControl { on_log: &on_log, must_stop_waiting: run.context.must_stop_waiting, timeout },

@@ -17,7 +17,7 @@ use artifact::{AgentProxy, ProxyFailure};
 use base::encoding::basic_authorization;
 use base::error::os_problem;
 use base::signals::SignalCheck;
-use base::text::duration;
+use base::text::format_duration;
 use base::timing::{Activity, Clock};
 use net::http_client::{self, UnresolvedHost};
 use net::known_certificate;
@@ -59,7 +59,7 @@ pub const AGENT_TIMEOUTS: AgentTimeouts = AgentTimeouts {
 const MIN_EXPECT_BYTES: u64 = 256 * 1024;
 /// The protocol version, as in the director's requests. From version 3 on, `stop` returns only after the jobs
 /// have stopped (`agent/action/stop.go`), so no disk in use is unmounted.
-const PROTOCOL: u32 = 3;
+const PROTOCOL_VERSION: u32 = 3;
 /// The number of consecutive failed polls after which a task is given up.
 const MAX_FAILED_POLLS: u32 = 10;
 
@@ -220,7 +220,7 @@ impl Agent {
             "method": method,
             "arguments": arguments,
             "reply_to": self.reply_to,
-            "protocol": PROTOCOL,
+            "protocol": PROTOCOL_VERSION,
         });
         tracing::debug!(method, "asking the agent");
         let _timer = self.clock.measure(Activity::Agent);
@@ -480,12 +480,12 @@ impl Agent {
             ureq::Error::Timeout(reason) => {
                 let problem = match reason {
                     ureq::Timeout::Connect => {
-                        format!("no TLS connection within {}", duration(self.timeouts.connect))
+                        format!("no TLS connection within {}", format_duration(self.timeouts.connect))
                     }
                     ureq::Timeout::PerRead | ureq::Timeout::PerWrite | ureq::Timeout::SendRequest => {
-                        format!("no byte was transferred for {}", duration(self.timeouts.stall))
+                        format!("no byte was transferred for {}", format_duration(self.timeouts.stall))
                     }
-                    _ => format!("no complete answer within {}", duration(answer_timeout)),
+                    _ => format!("no complete answer within {}", format_duration(answer_timeout)),
                 };
                 AgentError::Stalled { address, method: method.to_owned(), problem }
             }
@@ -507,7 +507,7 @@ impl Agent {
                     {
                         unreachable_error(format!(
                             "TCP: no connection within {}",
-                            duration(self.timeouts.connect)
+                            format_duration(self.timeouts.connect)
                         ))
                     }
                     _ => unreachable_error(format!("TCP: {}", os_problem(&source))),
@@ -583,10 +583,10 @@ struct CountingReader<'a> {
 
 impl Read for CountingReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.bytes_done += read as u64;
+        let count = self.inner.read(buffer)?;
+        self.bytes_done += count as u64;
         (self.on_bytes)(self.bytes_done);
-        Ok(read)
+        Ok(count)
     }
 }
 

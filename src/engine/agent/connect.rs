@@ -16,16 +16,16 @@ use manifest::deployment::{CloudProvider, PreviousAgent};
 /// `--insecure-agent` is required.
 pub(crate) fn resolve_endpoint(run: &RunContext, provider: &CloudProvider) -> Result<AgentEndpoint> {
     let ca = provider.cert.ca.as_deref().filter(|ca| !ca.trim().is_empty());
-    let unverified = AgentEndpoint::unverified(&provider.mbus, &run.redactor)
+    let unverified_endpoint = AgentEndpoint::unverified(&provider.mbus, &run.redactor)
         .context(|| format!("{}: the agent's address cannot be used", provider.mbus_place))?;
     let mut endpoint = if ca.is_none() && run.insecure_agent {
         run.reporter.warn(
             "`cloud_provider.cert.ca` is missing: any server at the address of `cloud_provider.mbus` is \
              accepted as the agent, and gets its password (--insecure-agent)",
         );
-        unverified
+        unverified_endpoint
     } else {
-        unverified.verified_by(ca).map_err(|error| unusable_ca_error(provider, error))?
+        unverified_endpoint.verified_by(ca).map_err(|error| unusable_ca_error(provider, error))?
     };
     let interrupt_check = run_context::interrupt_check(&run.signals);
     if let Some((proxy, secrets)) = AgentProxy::from_variables(&run.env_vars, interrupt_check)? {
@@ -107,15 +107,15 @@ pub(crate) fn wait_for_own_agent(
     let other_address = OtherAddress::find(&endpoint, state);
     let connect = AGENT_TIMEOUTS.connect.min(timeout);
     let agent = with_timeouts(run, endpoint, state, AgentTimeouts { connect, ..AGENT_TIMEOUTS });
-    let wait_stage = run.reporter.stage(format!("Waiting for the agent on VM {vm}"));
+    let wait_stage = run.reporter.begin_stage(format!("Waiting for the agent on VM {vm}"));
     agent.wait_until_ready(timeout, &mut |problem| wait_stage.log_line(problem)).map_err(|error| {
         if error.was_caused_by_this_run() {
             return other_credentials::explain_error(error, run, state, run_credentials);
         }
         match (error.is_transient(), &other_address) {
             (true, Some(other)) => {
-                let silent = Error::new(ErrorKind::AgentUnreachable, error.to_string());
-                other.explain(silent.context(format!("the agent of VM {vm} does not answer")))
+                let silence_error = Error::new(ErrorKind::AgentUnreachable, error.to_string());
+                other.explain(silence_error.context(format!("the agent of VM {vm} does not answer")))
             }
             (true, None) => Error::from(error)
                 .context(format!("the agent of VM {vm} does not answer"))

@@ -185,7 +185,7 @@ impl AgentError {
         if !self.is_transient() || self.was_caused_by_this_run() || is_unresolvable {
             return self.into();
         }
-        let timeout = base::text::duration(timeout);
+        let timeout = base::text::format_duration(timeout);
         let error = Error::new(
             ErrorKind::AgentUnreachable,
             format!("the agent of the new VM {vm} did not answer within {timeout} (--boot-timeout)"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::agent::Agent;
 use artifact::Digest;
 use artifact::archive::{self, UnpackLimits};
-use base::files::durable::create_private;
+use base::files::durable::create_private_file;
 use base::{Error, Result};
 
 /// The limits for unpacking an archive. The ratio is above the highest one that gzip reaches, 1032, because
@@ -38,7 +38,7 @@ impl LogArchive {
             .map_err(|error| Error::io(format!("creating a directory in '{}'", work.display()), error))?;
         let blob = agent.fetch_logs(types, filters)?;
         let path = scratch.path().join("logs.tgz");
-        let file = create_private(&path)
+        let file = create_private_file(&path)
             .map_err(|error| Error::io(format!("creating '{}'", path.display()), error))?;
         let result = agent.get_blob(&blob.blobstore_id, &mut LimitedWriter { inner: file, remaining: limit });
         // Agents never delete blobs on their own, and the jobs need the disk space.

@@ -36,11 +36,11 @@ impl OtherAddress {
     }
 
     /// The hint for the operator.
-    pub(crate) const HINT: &str = "pass the same --state, ops files and variables as for the last \
+    pub(crate) const ADDRESS_HINT: &str = "pass the same --state, ops files and variables as for the last \
                                    create-env, or correct the host in `cloud_provider.mbus`";
 
     /// Adds the note and the hint to the error of an agent that could not be used.
     pub(crate) fn explain(&self, error: Error) -> Error {
-        error.with_note(self.note()).with_hint(Self::HINT)
+        error.with_note(self.note()).with_hint(Self::ADDRESS_HINT)
     }
 }

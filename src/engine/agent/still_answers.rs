@@ -45,7 +45,7 @@ pub(crate) fn still_answers(agent: &Agent, state: &State, reporter: &Reporter) -
                 agent.address(),
                 DELETION_TIMEOUT.as_secs()
             ));
-            reporter.stage("Checking whether the agent still answers")
+            reporter.begin_stage("Checking whether the agent still answers")
         });
         agent.pause(POLL_PAUSE).map_err(|error| error.with_stage(stage))?;
     }

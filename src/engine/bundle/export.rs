@@ -32,7 +32,7 @@ pub struct ExportRequest {
 /// Downloads the artifacts of a manifest that this machine lacks, compiles its CPIs that have a userland, and
 /// writes all of them into a new file. Packages of jobs are included if they were compiled before.
 pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent> {
-    let stage = run.reporter.stage("Collecting artifacts");
+    let stage = run.reporter.begin_stage("Collecting artifacts");
     let mut bundle = BundleWriter::create(&request.bundle_path, request.signing_key.as_ref())?;
     let manifest = prepare::load(run, &request.inputs)?;
     let deployment = manifest.deployment()?;

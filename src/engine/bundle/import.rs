@@ -13,7 +13,7 @@ use base::Result;
 /// Verifies the bundle `file`, and puts its entries into the cache of this machine. Packages must be signed
 /// by one of `keys`. Entries with a problem are left out.
 pub fn import(file: &Path, keys: &[VerifyingKey], run: &RunContext) -> Result<VerifyReport> {
-    let stage = run.reporter.stage(format!("Importing '{}'", file.display()));
+    let stage = run.reporter.begin_stage(format!("Importing '{}'", file.display()));
     let bundle = Bundle::unpack(file, &run.paths.scratch.join("bundle"), &stage)?;
     signals::check_may_continue(run)?;
     let report = bundle.verify(keys)?;

@@ -456,20 +456,20 @@ impl From<CpiError> for Error {
                 Error::new(base::ErrorKind::Interrupted(signal), error.to_string())
                     .with_rerun_hint(RERUN_WAITS_HINT)
             }
-            CpiError::Abandoned { cause: StopCause::Timeout(after), .. } => Error::failure(format!(
+            CpiError::Abandoned { cause: StopCause::Timeout(timeout), .. } => Error::failure(format!(
                 "{error}: this run waited {} (--cpi-timeout)",
-                base::text::duration(after)
+                base::text::format_duration(timeout)
             ))
-            .with_rerun_hint(format!("wait longer for the same process: {}", longer_wait(after))),
+            .with_rerun_hint(format!("wait longer for the same process: {}", longer_wait(timeout))),
             CpiError::Killed { cause: StopCause::Signal(signal), .. } => {
                 Error::new(base::ErrorKind::Interrupted(signal), format!("interrupted: {error}"))
                     .with_notes(error.origin_note())
             }
-            CpiError::Killed { cause: StopCause::Timeout(after), .. } => {
-                let timeout = base::text::duration(after);
-                Error::failure(format!("{error}: this run waited {timeout} (--cpi-timeout)"))
+            CpiError::Killed { cause: StopCause::Timeout(timeout), .. } => {
+                let timeout_text = base::text::format_duration(timeout);
+                Error::failure(format!("{error}: this run waited {timeout_text} (--cpi-timeout)"))
                     .with_notes(error.origin_note())
-                    .with_hint(format!("wait longer: {}", longer_wait(after)))
+                    .with_hint(format!("wait longer: {}", longer_wait(timeout)))
             }
             CpiError::Answered { .. } => error.with_first_hints([]),
             CpiError::NoAnswer { method: Method::Info, .. } => error.without_hints().with_hint(

@@ -183,7 +183,7 @@ impl<'a> Cpis<'a> {
         if let Some(connection) = self.connections.borrow().get(&name.map(str::to_owned)) {
             return Ok(Rc::clone(connection));
         }
-        let asking = self.run.reporter.stage(info_stage_name(name));
+        let asking = self.run.reporter.begin_stage(info_stage_name(name));
         let connection = self.connect(name, &asking)?;
         asking.finish();
         Ok(connection)
@@ -222,8 +222,9 @@ impl<'a> Cpis<'a> {
         for location in &self.locations {
             let current_location = self.resolved_cpis.location(location.cpi.as_deref())?.current()?;
             if is_other_kind(&location.differences(&current_location)) {
-                let is_there = |resource: &&Resource| resource.cpi() == location.cpi.as_deref();
-                resources.extend(self.recorded_resources.iter().filter(is_there).map(Resource::to_string));
+                let is_of_location = |resource: &&Resource| resource.cpi() == location.cpi.as_deref();
+                resources
+                    .extend(self.recorded_resources.iter().filter(is_of_location).map(Resource::to_string));
             }
         }
         let verb = if resources.len() == 1 { "was" } else { "were" };

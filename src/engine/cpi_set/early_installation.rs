@@ -40,7 +40,7 @@ impl EarlyInstallation {
         let (deployment, config) = (deployment.clone(), config.cloned());
         let (manifest, reporter) = (manifest.to_owned(), stage.reporter().clone());
         let install = move || {
-            let preparing = reporter.stage("Preparing the CPI");
+            let preparing = reporter.begin_stage("Preparing the CPI");
             let cpi_inputs = OwnedCpiInputs::for_deployment(
                 &run,
                 renderer_choice,
@@ -67,7 +67,7 @@ impl EarlyInstallation {
         };
         while !thread.is_finished() {
             if let Some(signal) = run.signal() {
-                self.signals.reset_count(signal);
+                self.signals.set_signal(signal);
             }
             thread::sleep(POLL_PAUSE);
         }
@@ -78,7 +78,7 @@ impl EarlyInstallation {
 impl Drop for EarlyInstallation {
     fn drop(&mut self) {
         const SIGTERM: u8 = 15;
-        self.signals.reset_count(SIGTERM);
+        self.signals.set_signal(SIGTERM);
         if let Some(thread) = self.thread.take() {
             // An error of the installation is not the reason why the run ends.
             let _ = thread.join();

@@ -64,7 +64,7 @@ pub struct VmAndDiskInputs {
 
 /// Finds or installs the CPI of a manifest. Takes no lock and does not write the state.
 pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi> {
-    let opening = run.reporter.stage("Preparing the CPI");
+    let opening = run.reporter.begin_stage("Preparing the CPI");
     let state = State::read(&run.paths.state)?;
     let manifest = prepare::load(run, &request.inputs)?;
     let cpi_inputs =

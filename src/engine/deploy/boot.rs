@@ -31,7 +31,7 @@ pub(super) fn boot_if_off(
             return Ok(None);
         }
         run.reporter.emit(Event::ChangeStarted);
-        let booting = stage.reporter().stage(format!("Booting VM {vm}"));
+        let booting = stage.reporter().begin_stage(format!("Booting VM {vm}"));
         let answer = cpis.connect(vm.cpi(), &booting)?.call_unrecorded(
             &booting,
             Method::RebootVm,
@@ -57,7 +57,7 @@ pub(crate) fn explain_if_off(
         return error;
     }
     let Ok(Some(_)) = find_local_vm(manifest, state) else { return error };
-    let stage = run.reporter.stage("Checking whether the VM is stopped");
+    let stage = run.reporter.begin_stage("Checking whether the VM is stopped");
     let explanation = with_local_vm((run, inputs, manifest, state), &stage, |cpis, vm| {
         let Some(directory) = cpis.checked_vm_directory(vm)? else { return Ok(None) };
         Ok(match () {

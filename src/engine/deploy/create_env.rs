@@ -36,11 +36,11 @@ pub fn create_env(
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
 
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
-    // A saved plan has no generated values. A run that needs some is refused later, and must not have saved
-    // any.
-    let inputs = Inputs { discards_generated: saved_plan.is_some(), ..inputs.clone() };
+    // A saved plan has no generated values. A run that needs generated values is refused later. Until then,
+    // the run must not save such values.
+    let inputs = Inputs { discards_generated_values: saved_plan.is_some(), ..inputs.clone() };
     let early_installation = OnceCell::new();
     let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {
         let manifest = &inputs.manifest;
@@ -134,7 +134,7 @@ pub fn create_env(
     }
     signals::check_may_continue(run)?;
 
-    let connecting = run.reporter.stage(info_stage_name(cpi));
+    let connecting = run.reporter.begin_stage(info_stage_name(cpi));
     let connection = cpis.connect(cpi, &connecting)?;
     let contract = connection.contract();
     connecting.finish();
@@ -150,7 +150,7 @@ pub fn create_env(
     let mut plan = draft.plan.clone();
     if let Some(agent) = unusable_agent {
         let vm = super::vm::handle(&executor)?;
-        let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
+        let asking = run.reporter.begin_stage(format!("Asking the CPI for VM {vm}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(vm.clone()))?;
         asking.finish();
         if presence != Presence::Gone && executor.cpis().is_off(&vm)? {

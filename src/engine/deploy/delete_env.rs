@@ -137,7 +137,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
 
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let (manifest, has_other_credentials) = prepare::load_to_delete(run, &request.inputs, store.state())
         .map_err(|error| error.with_note("nothing was changed"))?;
     let provider = manifest.provider()?;

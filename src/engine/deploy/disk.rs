@@ -26,7 +26,8 @@ pub(super) fn create(
     reason: &str,
     stage: &Stage,
 ) -> Result<DiskHandle> {
-    let creating = stage.reporter().timed_stage("create_disk", format!("Creating disk ({} MiB)", spec.size));
+    let creating =
+        stage.reporter().begin_timed_stage("create_disk", format!("Creating disk ({} MiB)", spec.size));
     let id = uuid::Uuid::new_v4().to_string();
     let vm = vm::handle(executor)?;
     let record = DiskRecord {
@@ -60,7 +61,7 @@ pub(super) fn update(
 ) -> Result<Option<DiskHandle>> {
     let updating = stage
         .reporter()
-        .timed_stage(step.name(), format!("Changing disk {disk} in place ({} MiB)", spec.size));
+        .begin_timed_stage(step.name(), format!("Changing disk {disk} in place ({} MiB)", spec.size));
     let (disk, size, cloud_properties) = (disk.clone(), spec.size, spec.cloud_properties.clone());
     let mut arguments = vec![json!(disk.cid), json!(size)];
     let effect = match step {
@@ -120,8 +121,9 @@ pub(crate) fn attach(
     on_attached: &dyn Fn(),
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
-    let attaching =
-        stage.reporter().timed_stage("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
+    let attaching = stage
+        .reporter()
+        .begin_timed_stage("attach_disk", format!("Attaching disk '{}' to VM {vm}", disk.cid));
     let effect = Effect::AttachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&attaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
     on_attached();
@@ -154,7 +156,7 @@ pub(super) fn migrate(
     stage: &Stage,
 ) -> Result<()> {
     let migrating =
-        stage.reporter().timed_stage("migrate_disk", format!("Migrating disk content to {new_disk}"));
+        stage.reporter().begin_timed_stage("migrate_disk", format!("Migrating disk content to {new_disk}"));
     let vm = vm::handle(executor)?.cid;
     // The agent continues if this run is interrupted, and no disk may be unmounted meanwhile.
     agent.migrate_disk(|task| {
@@ -176,7 +178,7 @@ pub(super) fn detach(
     stage: &Stage,
 ) -> Result<()> {
     let vm = vm::handle(executor)?;
-    let detaching = stage.reporter().timed_stage("detach_disk", format!("Detaching disk {disk}"));
+    let detaching = stage.reporter().begin_timed_stage("detach_disk", format!("Detaching disk {disk}"));
     agent.remove_persistent_disk(&disk.cid)?;
     let effect = Effect::DetachDisk { vm: vm.cid.clone(), disk: disk.clone() };
     executor.perform(&detaching, reason, &effect, vec![json!(vm.cid), json!(disk.cid)])?;
@@ -192,7 +194,7 @@ fn wait_for_agent(timeout: Duration, executor: &Executor<'_>, agent: &Agent, sta
     let mut wait_stage: Option<Stage> = None;
     agent.wait_until_ready(timeout, &mut |problem| {
         let wait_stage = wait_stage.get_or_insert_with(|| {
-            stage.reporter().stage("Waiting for the agent: the CPI has restarted or recreated the VM")
+            stage.reporter().begin_stage("Waiting for the agent: the CPI has restarted or recreated the VM")
         });
         wait_stage.log_line(problem);
     })?;

@@ -44,7 +44,7 @@ pub(super) fn check_liveness(
     stage: &Stage,
 ) -> Result<Option<Liveness>> {
     let Some(cid) = state.vm_cid() else { return Ok(None) };
-    let checking = stage.reporter().stage(format!("Checking whether VM '{cid}' is alive"));
+    let checking = stage.reporter().begin_stage(format!("Checking whether VM '{cid}' is alive"));
     let agent = create_client(run, endpoint.clone(), state);
     let agent_answer = match ask(&agent, &mut |problem| checking.log_line(problem)) {
         Ok(agent_answer) => agent_answer,

@@ -161,7 +161,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
     };
     let is_vm_expected = check_may_have_created_vm(run, request, &state)?;
     suspects::report(run, &state);
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
     let prepared_deployment = prepare::prepare(run, inputs, &state, *overrides, None, &validating)?;
     cpi_set::check_az(prepared_deployment.cpi_config.as_ref(), prepared_deployment.deployment.az.as_ref())?;
@@ -238,7 +238,7 @@ impl PlanReport {
         storage: &Storage,
     ) -> Self {
         let plan = &draft.plan;
-        let deployed_leaves = state.monopile.manifest.as_ref();
+        let deployed_leaves = state.monopile.manifest_leaves.as_ref();
         let durations = &state.monopile.durations;
         let changes = deployed_leaves.map(|leaves| differences(leaves, &draft.prepared_deployment.leaves));
         PlanReport {
@@ -388,7 +388,7 @@ impl PlanReport {
     fn describe_duration(&self) -> Option<String> {
         /// A shorter time is not worth a line.
         const MIN_SHOWN_MS: u64 = 1000;
-        let duration_text = |milliseconds: u64| text::duration(Duration::from_millis(milliseconds));
+        let duration_text = |milliseconds: u64| text::format_duration(Duration::from_millis(milliseconds));
         let notable = |milliseconds: Option<u64>| milliseconds.filter(|time| *time >= MIN_SHOWN_MS);
         match (notable(self.duration_ms), notable(self.downtime_ms)) {
             // The two durations may come from different runs.
@@ -458,17 +458,18 @@ impl PlanReport {
         if self.inputs.state_digest != now.inputs.state_digest {
             return String::new();
         }
-        let (before, after) = (self.changes.as_deref(), now.changes.as_deref());
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-        let only_after = after.iter().filter(|change| !before.contains(change));
-        let only_before = before.iter().filter(|change| !after.contains(change));
+        let (saved_changes, current_changes) = (self.changes.as_deref(), now.changes.as_deref());
+        let (saved_changes, current_changes) =
+            (saved_changes.unwrap_or_default(), current_changes.unwrap_or_default());
+        let only_current = current_changes.iter().filter(|change| !saved_changes.contains(change));
+        let only_saved = saved_changes.iter().filter(|change| !current_changes.contains(change));
         let paths: BTreeSet<&str> =
-            only_after.chain(only_before).map(|change| change.path.as_str()).collect();
+            only_current.chain(only_saved).map(|change| change.path.as_str()).collect();
         let shown_paths: Vec<&str> = paths.iter().copied().take(MAX_PATHS).collect();
         match (shown_paths.len(), paths.len() - shown_paths.len()) {
             (0, _) => String::new(),
             (_, 0) => format!(": {}", text::comma_list(&shown_paths)),
-            (_, more) => format!(": {} and {more} more", text::comma_list(&shown_paths)),
+            (_, hidden_count) => format!(": {} and {hidden_count} more", text::comma_list(&shown_paths)),
         }
     }
 

@@ -55,7 +55,7 @@ impl ReachableEnvironment {
             return Err(state_lock::no_state_error(store.storage()));
         }
         run.reporter.report_state(store.storage());
-        let validating = run.reporter.stage("Validating");
+        let validating = run.reporter.begin_stage("Validating");
         let state = store.state();
         let manifest = prepare::load_deployed(run, inputs, state)?;
         let deployment = manifest.deployment()?;

@@ -62,7 +62,7 @@ pub(crate) fn recreate_unfinished(
 
 /// Returns true if the manifest is that of the last deploy that finished.
 fn is_last_deployed(request: &CreateEnvRequest, run: &RunContext, state: &State) -> Result<bool> {
-    let Some(deployed_leaves) = &state.monopile.manifest else { return Ok(false) };
+    let Some(deployed_leaves) = &state.monopile.manifest_leaves else { return Ok(false) };
     let manifest = load(request, run, state)?;
     Ok(differences(deployed_leaves, &prepare::leaves(run, &manifest)).is_empty())
 }
@@ -95,7 +95,7 @@ fn changes_since_deploy(
     if prepare::deploy_digest(&manifest) == migrated_state.current_deploy_digest {
         return Ok(None);
     }
-    let deployed_leaves = state.monopile.manifest.as_ref();
+    let deployed_leaves = state.monopile.manifest_leaves.as_ref();
     let changes =
         deployed_leaves.map_or_else(Vec::new, |leaves| differences(leaves, &prepare::leaves(run, &manifest)));
     let names = credentials::changed_credentials(state, &manifest.values);

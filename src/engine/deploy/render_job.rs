@@ -40,7 +40,7 @@ const INSTANCE_ID_PLACEHOLDER: &str = "00000000-0000-0000-0000-000000000000";
 /// Renders the files of a job of the instance group or of the CPI. Addresses that only the IaaS assigns are
 /// missing, and the instance id is all zeros.
 pub fn render_job(request: &RenderJobRequest, run: &RunContext) -> Result<Vec<JobFile>> {
-    let rendering = run.reporter.stage(format!("Rendering job '{}'", request.job));
+    let rendering = run.reporter.begin_stage(format!("Rendering job '{}'", request.job));
     let manifest = prepare::load(run, &request.inputs)?;
     let deployment = manifest.deployment()?;
     let provider = &deployment.cloud_provider;

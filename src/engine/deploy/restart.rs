@@ -16,10 +16,10 @@ pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContex
     environment.check_disk()?;
     let jobs = environment.jobs(run);
     run.reporter.emit(Event::ChangeStarted);
-    let stage = run.reporter.stage("Stopping");
+    let stage = run.reporter.begin_stage("Stopping");
     jobs.stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
-    let starting = run.reporter.stage("Starting");
+    let starting = run.reporter.begin_stage("Starting");
     jobs.start(environment.deployment.update_watch_time, &starting).map_err(|error| {
         let error = error.with_note("the jobs were stopped");
         match error.kind() {

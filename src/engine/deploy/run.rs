@@ -82,7 +82,7 @@ impl<'a> DeployRun<'a> {
             let (deployment, releases) = (&self.prepared_deployment.deployment, &self.artifacts.releases);
             return render::check(self.renderer, deployment, releases, &state.installation_id);
         }
-        let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
+        let rendering = stage.reporter().begin_timed_stage("render", "Rendering job templates");
         let networks = &self.prepared_deployment.deployment.vm.networks;
         self.rendered_jobs = Some(self.render(state, networks)?);
         rendering.finish();
@@ -117,7 +117,7 @@ impl<'a> DeployRun<'a> {
     /// copies its data replaces the rest of the plan.
     fn take_each_step(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
         let usual_duration = plan.usual_duration(&executor.state().monopile.durations);
-        let deploying = self.run.reporter.stage_with_usual_duration("Deploying", usual_duration);
+        let deploying = self.run.reporter.begin_stage_with_usual_duration("Deploying", usual_duration);
         let instance = self.prepared_deployment.deployment.instance();
         if plan.deploys_jobs() {
             let is_first = executor.state().monopile.credential_digests.is_none();
@@ -126,7 +126,7 @@ impl<'a> DeployRun<'a> {
             }
             executor.commit(Change::DeployBegun { in_place: plan.updates_in_place() })?;
         }
-        let (mut new_stemcell, mut new_disk, mut updated_disk) = (None, None, None);
+        let (mut new_stemcell_id, mut new_disk, mut updated_disk) = (None, None, None);
         let agent = self.agent_access.create_client(executor.state());
         let mut plan = plan.clone();
         let mut index = 0;
@@ -141,10 +141,11 @@ impl<'a> DeployRun<'a> {
                         (&self.artifacts.stemcell, &self.prepared_deployment.deployment);
                     let cpi = cpi.as_deref();
                     let id = vm::create_stemcell(executor, stemcell, deployment, cpi, reason, &deploying)?;
-                    new_stemcell = Some(id);
+                    new_stemcell_id = Some(id);
                 }
                 Step::CreateVm(stemcell_ref) => {
-                    let stemcell = stemcell_record(executor.state(), stemcell_ref, new_stemcell.as_deref())?;
+                    let stemcell =
+                        stemcell_record(executor.state(), stemcell_ref, new_stemcell_id.as_deref())?;
                     // The agent of the new VM gets these values, even if the rest of the deploy fails.
                     let has_new_credentials = !self.prepared_deployment.changed_credentials.is_empty();
                     if let Some(digests) =
@@ -199,7 +200,7 @@ impl<'a> DeployRun<'a> {
                 // A CPI may return the CID of an old stemcell again, after the plan decided to delete that
                 // stemcell.
                 Step::Delete(resource) if is_in_use(executor.state(), resource) => {
-                    deploying.reporter().stage(format!("Deleting {resource}")).skip("it is in use");
+                    deploying.reporter().begin_stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 step @ (Step::StopJobs(_) | Step::StopJobsIfPossible(_) | Step::Delete(_)) => {
                     if let Some(error) =
@@ -237,7 +238,7 @@ impl<'a> DeployRun<'a> {
             &agent_state.networks(&self.prepared_deployment.deployment),
             stage,
         )?;
-        let has_deployed = executor.state().monopile.manifest.is_some();
+        let has_deployed = executor.state().monopile.manifest_leaves.is_some();
         let update_result = self.instance(agent).update(&rendered_jobs, &agent_state, has_deployed, stage);
         // An interrupted run does not mean that the VM failed.
         if update_result.as_ref().is_err_and(|error| !matches!(error.kind(), ErrorKind::Interrupted(_))) {
@@ -300,7 +301,7 @@ impl<'a> DeployRun<'a> {
         if let Some(rendered_jobs) = self.rendered_jobs.take() {
             return Ok(rendered_jobs);
         }
-        let rendering = stage.reporter().timed_stage("render", "Rendering job templates");
+        let rendering = stage.reporter().begin_timed_stage("render", "Rendering job templates");
         let rendered_jobs = self.render(state, networks)?;
         rendering.finish();
         Ok(rendered_jobs)
@@ -326,7 +327,7 @@ impl<'a> DeployRun<'a> {
         Change::Deployed {
             deploy_digest: self.prepared_deployment.deploy_digest.clone(),
             releases,
-            manifest: Some(Leaves::of(leaves).with_descriptions(descriptions)),
+            manifest_leaves: Some(Leaves::of(leaves).with_descriptions(descriptions)),
             credential_digests: self.prepared_deployment.credential_digests.clone(),
             durations: self.step_timer.durations_so_far(self.run.reporter.finished_durations()),
         }

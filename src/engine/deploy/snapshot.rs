@@ -47,7 +47,8 @@ pub(super) fn take(
     reason: &str,
     stage: &Stage,
 ) -> Result<()> {
-    let taking = stage.reporter().timed_stage("snapshot_disk", format!("Taking a snapshot of disk {disk}"));
+    let taking =
+        stage.reporter().begin_timed_stage("snapshot_disk", format!("Taking a snapshot of disk {disk}"));
     let (effect, arguments) = effect(executor.state(), deployment, disk, policy);
     match executor.perform_if_supported(&taking, reason, &effect, arguments)? {
         Ok(_) => taking.finish(),

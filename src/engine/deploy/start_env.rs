@@ -13,7 +13,7 @@ pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     let had_started = !environment.was_booted && environment.read_job_state()? == "running";
     environment.check_disk()?;
     run.reporter.emit(Event::ChangeStarted);
-    let starting = run.reporter.stage("Starting");
+    let starting = run.reporter.begin_stage("Starting");
     let jobs = environment.jobs(run);
     jobs.start(environment.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();

@@ -16,7 +16,7 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     environment.check_has_jobs()?;
     let were_stopped = environment.read_job_state()? == "stopped";
     run.reporter.emit(Event::ChangeStarted);
-    let stage = run.reporter.stage("Stopping");
+    let stage = run.reporter.begin_stage("Stopping");
     environment.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     let outcome = if were_stopped { "The jobs were stopped already" } else { "Stopped the jobs" };

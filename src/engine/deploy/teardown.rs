@@ -42,7 +42,7 @@ impl Teardown<'_, '_> {
     /// Takes every step of a deletion. Returns the errors of resources that could not be deleted.
     pub(super) fn take_steps(&self, plan: &Plan, executor: &mut Executor<'_>) -> Result<Vec<Error>> {
         let run = self.agent_access.run;
-        let deleting = run.reporter.stage("Deleting");
+        let deleting = run.reporter.begin_stage("Deleting");
         let agent = self.agent_access.create_client(executor.state());
         let instance = executor.state().vm().map_or_else(String::new, |vm| vm.instance.clone());
         executor.commit(Change::DeployRequired(UndeployedBy::Deletion))?;

@@ -27,7 +27,7 @@ pub(super) fn create_stemcell(
     stage: &Stage,
 ) -> Result<String> {
     let destination = cpi.map(|cpi| format!(" to CPI '{cpi}'")).unwrap_or_default();
-    let upload_stage = stage.reporter().timed_stage(
+    let upload_stage = stage.reporter().begin_timed_stage(
         "upload_stemcell",
         format!("Uploading stemcell '{}/{}'{destination}", stemcell.name, stemcell.version),
     );
@@ -72,7 +72,7 @@ pub(super) fn determine_cloud_properties(
 ) -> Result<Map<String, Value>> {
     let spec = &deployment.vm;
     let Some(resources) = &spec.resources else { return Ok(spec.cloud_properties.clone()) };
-    let asking = run.reporter.stage("Asking the CPI for the cloud properties of `vm_resources`");
+    let asking = run.reporter.begin_stage("Asking the CPI for the cloud properties of `vm_resources`");
     let method = Method::CalculateVmCloudProperties;
     let calculated_properties =
         match connection.call_unrecorded(&asking, method, vec![json!(resources.size)])? {
@@ -104,7 +104,7 @@ pub(super) fn create(
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &deploy_run.prepared_deployment.deployment;
-    let creating = stage.reporter().timed_stage(
+    let creating = stage.reporter().begin_timed_stage(
         "create_vm",
         format!("Creating VM for instance '{}' from stemcell '{}'", deployment.instance(), stemcell.cid),
     );
@@ -141,7 +141,8 @@ pub(super) fn create(
     executor.set_vm_metadata(&creating, &vm, metadata(deployment))?;
     creating.finish();
 
-    let wait_stage = stage.reporter().timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
+    let wait_stage =
+        stage.reporter().begin_timed_stage("boot_vm", format!("Waiting for the agent on VM {vm}"));
     let timeout = deploy_run.boot_timeout;
     let wait_result = match &deploy_run.agent_access.registry {
         Some(registry) => registry.wait_for_agent(executor, agent, &vm, timeout, &wait_stage),
@@ -163,7 +164,8 @@ pub(super) fn set_metadata(
     stage: &Stage,
 ) -> Result<()> {
     let deployment = &deploy_run.prepared_deployment.deployment;
-    let setting = stage.reporter().timed_stage("set_metadata", format!("Setting the metadata of VM {vm}"));
+    let setting =
+        stage.reporter().begin_timed_stage("set_metadata", format!("Setting the metadata of VM {vm}"));
     executor.set_vm_metadata(&setting, vm, metadata(deployment))?;
     if let Some(disk) = executor.state().current_disk().map(|disk| disk.handle()) {
         executor.set_disk_metadata(&setting, &disk, disk_metadata(deployment))?;
@@ -217,7 +219,8 @@ pub(super) fn stop(
     let instance =
         executor.state().vm().map_or_else(|| "the VM".to_owned(), |vm| format!("instance '{}'", vm.instance));
     let expected_agent_id = executor.state().vm().map(|vm| vm.agent_id.clone());
-    let wait_stage = stage.reporter().timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
+    let wait_stage =
+        stage.reporter().begin_timed_stage("reach_agent", format!("Waiting for the agent on VM {vm}"));
     if !executor.fetch_may_have_vm(&wait_stage, vm)? {
         wait_stage.skip("the CPI does not find the VM");
         return Contradiction::check(executor, agent, vm, stage.reporter());
@@ -237,7 +240,7 @@ pub(super) fn stop(
             }
             wait_stage.give_up(match error.is_transient() {
                 true => {
-                    let timeout = text::duration(teardown.agent_timeout);
+                    let timeout = text::format_duration(teardown.agent_timeout);
                     format!("no answer from the agent within {timeout}")
                 }
                 false => format!("the agent cannot be used: {error}"),
@@ -253,7 +256,7 @@ pub(super) fn stop(
     }
     wait_stage.finish();
     if let Some(task) = executor.state().agent_task() {
-        let wait_stage = stage.reporter().timed_stage(
+        let wait_stage = stage.reporter().begin_timed_stage(
             "wait_for_task",
             format!("Waiting for the agent's `{}` of an earlier run", task.method),
         );

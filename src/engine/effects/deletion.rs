@@ -40,7 +40,7 @@ pub(crate) fn delete(
     let resource_kind = resource.kind();
     let deleting = stage
         .reporter()
-        .timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
+        .begin_timed_stage(format!("delete_{resource_kind}").to_lowercase(), format!("Deleting {resource}"));
     let deletion = Deletion { resource, reason, effect: Effect::deletion_of(resource.clone()) };
     let other_cpis = deletion.other_cpis(executor);
     let changed_properties = executor.find_changed_location_properties(resource.cpi())?;

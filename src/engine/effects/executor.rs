@@ -143,7 +143,7 @@ impl<'a> Executor<'a> {
         let outcomes = Mutex::new(Vec::with_capacity(calls.len()));
         task_graph::run(&vec![Task::default(); calls.len()], run.parallel, &|index| {
             let ParallelCall { stage_name, effect, arguments } = &calls[index];
-            let calling = stage.reporter().stage(stage_name);
+            let calling = stage.reporter().begin_stage(stage_name);
             let call = EffectCall { stage: &calling, reason, effect, arguments, registry };
             let outcome = announce_and_make(run, &store, connections[index], &call).and_then(|answer| {
                 answer.map_err(|error| {
@@ -290,7 +290,7 @@ fn announce_and_make(
             registry: registry.cloned(),
             holder: None,
         };
-        let open_call = lock_store(store).journal().call(&request.request_id);
+        let open_call = lock_store(store).journal().new_call(&request.request_id);
         let mut answer_file = None;
         for step in call_rules::PREPARATIONS {
             match step {
@@ -406,10 +406,11 @@ fn run_announced_call(
     connection: &CpiConnection<'_>,
     request: &CpiRequest,
     open_call: &OpenCall,
-    answer: io::Result<File>,
+    answer_file: io::Result<File>,
     stage: &Stage,
 ) -> Result<Answer, CpiError> {
-    let answer = answer.map_err(|source| CpiError::answer_file(&open_call.answer_path(), source))?;
+    let answer_file =
+        answer_file.map_err(|source| CpiError::answer_file(&open_call.answer_path(), source))?;
     let (prepared_path, answer_path) = (open_call.prepared_path(), open_call.answer_path());
     scratch_claim::record(connection.scratch(), &[&prepared_path, &answer_path]).map_err(|source| {
         CpiError::Local {
@@ -419,7 +420,7 @@ fn run_announced_call(
         }
     })?;
     let files = OutputFiles {
-        answer,
+        answer: answer_file,
         prepared_path: Some(prepared_path),
         answer_path,
         log_path: open_call.log_path(),

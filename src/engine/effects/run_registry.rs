@@ -81,7 +81,7 @@ impl<'a> RunRegistry<'a> {
     ) -> Result<()> {
         let start = Instant::now();
         if let Some(tunnel) = self.begin_tunnel(executor.state(), timeout) {
-            let opening = stage.reporter().stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
+            let opening = stage.reporter().begin_stage(format!("Opening the ssh tunnel to VM '{}'", vm.cid));
             let measurement = self.run.clock.measure(Activity::Pause);
             let open_result = tunnel.wait_until_open(
                 &|| self.run.signal(),

@@ -98,7 +98,7 @@ fn find_vm_directory(run: &RunContext, inputs: &Inputs) -> Result<(VmHandle, Pat
     if !builtin.is_some_and(BuiltinCpi::keeps_vms_here) {
         return Err(no_console_error(&vm, builtin));
     }
-    let preparing = run.reporter.stage("Preparing");
+    let preparing = run.reporter.begin_stage("Preparing");
     let cpi_inputs = OwnedCpiInputs::open(run, inputs, RendererChoice::default(), &manifest, &preparing)?;
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, None)?;
     let directory = cpis.checked_vm_directory(&vm)?;

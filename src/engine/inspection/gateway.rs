@@ -171,7 +171,7 @@ fn text_of(path: &Path) -> Result<&str> {
 mod tests {
     use super::*;
 
-    fn configured(route: &SshRoute) -> Result<String> {
+    fn config_text(route: &SshRoute) -> Result<String> {
         SshConfig {
             address: "10.0.0.6",
             user: "bosh_1",
@@ -187,18 +187,18 @@ mod tests {
 
     #[test]
     fn each_route_writes_its_ssh_options() {
-        assert!(configured(&SshRoute::Direct).unwrap().contains("  ProxyJump none\n"));
+        assert!(config_text(&SshRoute::Direct).unwrap().contains("  ProxyJump none\n"));
         let gateway = Gateway {
             host: "jump.example".into(),
             user: Some("jumper".into()),
             private_key: Some("/home/me/jump key".into()),
         };
-        let text = configured(&SshRoute::Gateway(gateway)).unwrap();
+        let text = config_text(&SshRoute::Gateway(gateway)).unwrap();
         assert!(
             text.contains("  ProxyJump monopile-gateway\n") && text.contains("  HostName jump.example\n")
         );
         assert!(text.contains("  IdentityFile \"/home/me/jump key\"\n"), "{text}");
-        let text = configured(&SshRoute::Socks5("socks5://secret@h".into())).unwrap();
+        let text = config_text(&SshRoute::Socks5("socks5://secret@h".into())).unwrap();
         assert!(text.contains(r"  ProxyCommand '/it'\''s/monopile' ssh-proxy '/w/proxy' %h %p"), "{text}");
         assert!(text.contains("  IdentityFile \"/w/50%% of/key\"\n") && !text.contains("secret"), "{text}");
     }
@@ -207,11 +207,11 @@ mod tests {
     fn values_cannot_inject_ssh_options() {
         for host in ["", "-oProxyCommand=x", "a b", "a\nProxyCommand x", "a;b", "$(x)", "a,b", "%h"] {
             let gateway = Gateway { host: host.into(), user: None, private_key: None };
-            assert!(configured(&SshRoute::Gateway(gateway)).is_err(), "{host}");
+            assert!(config_text(&SshRoute::Gateway(gateway)).is_err(), "{host}");
         }
         let gateway = Gateway { host: "h".into(), user: Some("a\"".into()), private_key: None };
-        assert!(configured(&SshRoute::Gateway(gateway)).is_err());
+        assert!(config_text(&SshRoute::Gateway(gateway)).is_err());
         let gateway = Gateway { host: "h".into(), user: None, private_key: Some("/a\"\nb".into()) };
-        assert!(configured(&SshRoute::Gateway(gateway)).is_err());
+        assert!(config_text(&SshRoute::Gateway(gateway)).is_err());
     }
 }

@@ -121,7 +121,7 @@ impl LogsRequest {
     }
 
     /// Returns the warning that there are no such logs.
-    fn nothing_found_warning(&self) -> Warning {
+    fn no_logs_warning(&self) -> Warning {
         let name_and_option = |origin: &LogOrigin| match origin {
             LogOrigin::Job => ("the jobs", ""),
             LogOrigin::Agent => ("the agent", " --agent"),
@@ -147,7 +147,7 @@ impl LogsRequest {
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
 pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Result<SavedLogs> {
     let agent = request.reach_agent(run)?;
-    let fetching = run.reporter.stage("Fetching logs");
+    let fetching = run.reporter.begin_stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
     archive.check()?;
@@ -169,13 +169,13 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Resu
 /// Prints the logs file by file, redacted.
 pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
     let agent = request.reach_agent(run)?;
-    let fetching = run.reporter.stage("Fetching logs");
+    let fetching = run.reporter.begin_stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     let root = archive.unpack()?;
     fetching.finish();
     let files = list_files(&root);
     if files.is_empty() {
-        run.reporter.warn(request.nothing_found_warning());
+        run.reporter.warn(request.no_logs_warning());
     }
     let mut is_first = true;
     for path in &files {
@@ -201,7 +201,7 @@ pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMu
     let agent = request.reach_agent(run)?;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
-    let mut shown_last: Option<PathBuf> = None;
+    let mut last_shown_name: Option<PathBuf> = None;
     follower.follow(run, &agent, request.agent_timeout, &mut |agent, follower| {
         let archive = request.fetch(agent, run)?;
         let root = archive.unpack()?;
@@ -211,12 +211,12 @@ pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMu
                 continue;
             }
             for line in follower.new_lines(&name, &path)?.split_inclusive(|byte| *byte == b'\n') {
-                if !quiet && shown_last.as_ref() != Some(&name) {
-                    if shown_last.is_some() {
+                if !quiet && last_shown_name.as_ref() != Some(&name) {
+                    if last_shown_name.is_some() {
                         print("");
                     }
                     print(&header(&name));
-                    shown_last = Some(name.clone());
+                    last_shown_name = Some(name.clone());
                 }
                 print(&printable_line(run, line));
             }

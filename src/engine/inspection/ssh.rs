@@ -202,7 +202,7 @@ impl VmSession {
     fn with_new_user(request: &SshRequest, run: &RunContext, scratch: &SessionFiles) -> Result<Self> {
         let reached_vm =
             find_vm_and_wait(run, &request.inputs, request.agent_timeout, "monopile SAME-COMMAND")?;
-        let opening = run.reporter.stage("Creating a user for this session on the VM");
+        let opening = run.reporter.begin_stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
         // User names on other operating systems have this maximum length.
@@ -271,7 +271,7 @@ impl VmSession {
         if let SshRoute::Socks5(url) = &request.route {
             scratch.write("proxy", url)?;
         }
-        let configured = SshConfig {
+        let ssh_config = SshConfig {
             address: &self.address,
             user: &self.user,
             key: &self.key,
@@ -281,7 +281,7 @@ impl VmSession {
             executable: &run.paths.executable,
             proxy_file: &proxy,
         };
-        scratch.write("config", &configured.text()?).map(drop)
+        scratch.write("config", &ssh_config.text()?).map(drop)
     }
 
     /// Returns the warning after ssh has failed, which may have another reason than the connection.

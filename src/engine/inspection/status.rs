@@ -340,7 +340,7 @@ impl<'a> StatusSources<'a> {
         let Some(inputs) = &request.inputs else { return Ok(sources) };
         // Without a state there is nothing to report, so no CPI is installed.
         record_commands::show(&run.paths.state)?;
-        let preparing = run.reporter.stage("Preparing");
+        let preparing = run.reporter.begin_stage("Preparing");
         let state = State::read(&run.paths.state)?.unwrap_or_default();
         let manifest = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(resolve_endpoint(run, &manifest.provider()?)?);
@@ -354,12 +354,12 @@ impl<'a> StatusSources<'a> {
         if let Ok(deployment) = manifest.deployment() {
             sources.manifest_networks = deployment.vm.networks;
         }
-        sources.certificates = manifest::read_certificates(&manifest)
+        sources.certificates = manifest::certificate_expiries(&manifest)
             .into_iter()
-            .map(|dated| CertificateStatus {
-                path: dated.path,
-                expires: manifest::day(dated.not_after),
-                days: (dated.not_after - time::OffsetDateTime::now_utc()).whole_days(),
+            .map(|certificate| CertificateStatus {
+                path: certificate.path,
+                expires: manifest::day(certificate.not_after),
+                days: (certificate.not_after - time::OffsetDateTime::now_utc()).whole_days(),
             })
             .collect();
         preparing.finish();
@@ -400,10 +400,10 @@ impl StatusCollector<'_> {
             .map(|disk| {
                 let handle = DiskHandle::new(disk.cid.clone(), disk.cpi.as_deref());
                 // The agent knows only disks of the VM's CPI.
-                let mounted_of_cpi = mounted_disks
+                let mounted_cids_of_cpi = mounted_disks
                     .as_ref()
                     .filter(|_| vm.as_ref().is_some_and(|vm| vm.handle.cpi == handle.cpi));
-                let is_mounted = mounted_of_cpi.map(|cids| cids.contains(&handle.cid));
+                let is_mounted = mounted_cids_of_cpi.map(|cids| cids.contains(&handle.cid));
                 DiskStatus {
                     size: disk.size,
                     in_use: disk.in_use,
@@ -487,7 +487,7 @@ impl StatusCollector<'_> {
         let (Some(_), Some(endpoint)) = (state.vm_cid(), &self.sources.endpoint) else {
             return Ok((agent_status, Value::Null, None));
         };
-        let asking = reporter.stage("Asking the agent for the state of the jobs");
+        let asking = reporter.begin_stage("Asking the agent for the state of the jobs");
         let agent = create_client(self.sources.run, endpoint.clone(), state);
         let agent_state = agent
             .wait_until_ready(self.sources.request.agent_timeout, &mut |problem| asking.log_line(problem))
@@ -530,7 +530,7 @@ impl StatusCollector<'_> {
             return Ok(());
         }
         let Some(cpi_inputs) = &self.sources.cpi_inputs else { return Ok(()) };
-        let asking = reporter.stage("Asking the CPI what exists");
+        let asking = reporter.begin_stage("Asking the CPI what exists");
         // Renames by `migrated_from` apply here, while the records may still have the old name.
         let (migrated_state, _) = cpi_set::apply_migrated_from(cpi_inputs.config.as_ref(), state)?;
         let cpis = match self.cpis.take() {
@@ -729,7 +729,7 @@ impl Status {
 
     /// Returns the run in progress, or the one that was interrupted or failed and that no other has finished
     /// since, with its hint.
-    fn unfinished(&self) -> Option<UnfinishedRun> {
+    fn unfinished_run(&self) -> Option<UnfinishedRun> {
         if let Some(recorded_run) = self.run_in_progress() {
             let RunRecord { command, pid, .. } = &recorded_run.record;
             return Some(UnfinishedRun::continues(vec![format!(
@@ -786,9 +786,9 @@ impl Status {
             );
         }
         let drift_error = |text: String| Error::new(ErrorKind::Drift, text);
-        let unfinished = self.unfinished();
+        let unfinished_run = self.unfinished_run();
         // Without its VM, disk or agent, a run that needs them would only fail again.
-        let independent_run = unfinished.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
+        let independent_run = unfinished_run.as_ref().filter(|unfinished_run| !unfinished_run.needs_agent);
         let next_hints = |usual_hint: &str| {
             independent_run
                 .map_or_else(|| vec![usual_hint.to_owned()], |unfinished_run| unfinished_run.hints.clone())
@@ -924,7 +924,9 @@ impl Status {
         let reason = match self.stopping_run() {
             Some(stop) => Some(format!("stop-env stopped the jobs at {}", stop.record.started_at)),
             // The `stop-env` may have run on another machine.
-            None if job_state == "stopped" && unfinished.is_none() => Some("the jobs are stopped".to_owned()),
+            None if job_state == "stopped" && unfinished_run.is_none() => {
+                Some("the jobs are stopped".to_owned())
+            }
             None => None,
         };
         if let Some(text) = reason {
@@ -939,7 +941,7 @@ impl Status {
         (job_state != "running").then(|| {
             let error = Error::failure(format!("the jobs are '{job_state}', not 'running'"));
             let fails = self.processes.iter().any(|process| process.state == "failing");
-            match &unfinished {
+            match &unfinished_run {
                 Some(unfinished_run) if unfinished_run.would_fail || fails => {
                     error.with_hint("see why: `monopile logs MANIFEST`").with_hints(&unfinished_run.hints)
                 }

@@ -171,7 +171,7 @@ impl CompiledPackageStore {
         let result = self.write(key, &package.digest, Some(&package.signed_digest), &mut |writer| {
             self.shared_cache
                 .copy_package(&package, &mut |part| {
-                    stage.progress(part.offset, Some(part.total), Unit::Bytes);
+                    stage.report_progress(part.offset, Some(part.total), Unit::Bytes);
                     writer.write_all(part.bytes).map_err(|error| self.write_error(error))
                 })?
                 .map(drop)
@@ -249,8 +249,8 @@ impl CompiledPackageStore {
         create_private_directory(&self.directory).map_err(write_error)?;
         let mut file =
             tempfile::Builder::new().prefix(".new-").tempfile_in(&self.directory).map_err(write_error)?;
-        let buffered = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
-        let mut sink = HashingWriter::new(buffered, &[expected.strongest(), Algorithm::Sha256]);
+        let buffered_file = io::BufWriter::with_capacity(128 * 1024, file.as_file_mut());
+        let mut sink = HashingWriter::new(buffered_file, &[expected.strongest(), Algorithm::Sha256]);
         fetch(&mut sink)?;
         let (_, digest) = sink.finish().map_err(write_error)?;
         expected.check(&digest, "the compiled package")?;

@@ -48,8 +48,8 @@ struct FailedScript<'m> {
 
 impl<'m> FailedScript<'m> {
     fn parse(message: &'m str) -> Option<Self> {
-        let (before, output) = split_at_first(message, ["; Stdout: ", "; Truncated stdout: "])?;
-        let (_, ending) = before.rsplit_once("Command ")?;
+        let (text_before, output) = split_at_first(message, ["; Stdout: ", "; Truncated stdout: "])?;
+        let (_, ending) = text_before.rsplit_once("Command ")?;
         let (stdout, stderr) =
             split_at_first(output, [", Stderr: ", ", Truncated stderr: "]).unwrap_or((output, ""));
         Some(FailedScript { ending, stdout, stderr })
@@ -71,7 +71,7 @@ impl<'m> FailedScript<'m> {
 /// Splits a text at the first of these separators.
 fn split_at_first<'t>(text: &'t str, separators: [&str; 2]) -> Option<(&'t str, &'t str)> {
     let splits = separators.iter().filter_map(|separator| text.split_once(separator));
-    splits.min_by_key(|(before, _)| before.len())
+    splits.min_by_key(|(text_before, _)| text_before.len())
 }
 
 #[cfg(test)]

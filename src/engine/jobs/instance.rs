@@ -63,7 +63,7 @@ impl<'a> Instance<'a> {
             .upload_jobs_and_packages(rendered_jobs, networks, &[], stage)
             .map_err(|error| with_vm_hint(error.with_note("VM and disk are kept; no job runs yet")))?;
         let instance = self.deployment.instance();
-        let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
+        let updating = stage.reporter().begin_timed_stage("apply", format!("Updating instance '{instance}'"));
         self.agent.stop().map_err(|error| error.with_stage(&updating))?;
         self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
         updating.finish();
@@ -106,7 +106,8 @@ impl<'a> Instance<'a> {
             )
             .map_err(with_untouched_jobs)?;
         let instance = self.deployment.instance();
-        let preparing = stage.reporter().timed_stage("prepare", format!("Preparing instance '{instance}'"));
+        let preparing =
+            stage.reporter().begin_timed_stage("prepare", format!("Preparing instance '{instance}'"));
         self.agent
             .prepare(&spec)
             .map_err(|error| with_untouched_jobs(error.with_stage(&preparing).into()))?;
@@ -120,7 +121,8 @@ impl<'a> Instance<'a> {
             is_drained = true;
             jobs.stop_drained(stage)?;
             jobs.wait_until_gone(self.deployment.update_watch_time.end, stage)?;
-            let updating = stage.reporter().timed_stage("apply", format!("Updating instance '{instance}'"));
+            let updating =
+                stage.reporter().begin_timed_stage("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
             updating.finish();
             jobs.start(self.deployment.update_watch_time, stage)
@@ -200,10 +202,10 @@ impl<'a> Instance<'a> {
         stage: &Stage,
     ) -> Result<Value> {
         let upload_stage =
-            stage.reporter().timed_stage("upload_templates", "Uploading rendered job templates");
+            stage.reporter().begin_timed_stage("upload_templates", "Uploading rendered job templates");
         let blob_id = uuid::Uuid::new_v4().to_string();
         self.agent.put_blob(&blob_id, &rendered_jobs.archive, &mut |bytes_done| {
-            upload_stage.progress(bytes_done, None, Unit::Bytes)
+            upload_stage.report_progress(bytes_done, None, Unit::Bytes)
         })?;
         upload_stage.finish();
         let packages = self.packages.provide(self.run, self.agent, installed_packages, stage)?;

@@ -53,13 +53,14 @@ impl Jobs<'_> {
         self.run.signals.begin_change();
         if let Some(timeout) = drain_timeout {
             self.run_scripts("pre-stop", Some(reason.next_states()), stage)?;
-            let draining = stage.reporter().timed_stage("drain", format!("Draining the jobs of {instance}"));
+            let draining =
+                stage.reporter().begin_timed_stage("drain", format!("Draining the jobs of {instance}"));
             let start_time = SystemTime::now();
             let outcome = self.agent.drain(reason, timeout);
             match outcome.map_err(|error| self.explain(error.with_stage(&draining), "drain", start_time))? {
                 DrainOutcome::Done => draining.finish(),
                 DrainOutcome::TimedOut => {
-                    let timeout_text = text::duration(timeout);
+                    let timeout_text = text::format_duration(timeout);
                     stage.reporter().warn(format!(
                         "the jobs of {instance} are still draining after {timeout_text} (--drain-timeout): \
                          stopping them anyway"
@@ -87,7 +88,7 @@ impl Jobs<'_> {
         }
         let start = Instant::now();
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
-        let wait_stage = stage.reporter().timed_stage(
+        let wait_stage = stage.reporter().begin_timed_stage(
             "wait_for_stop",
             format!("Waiting for the stopped jobs of {} to end", self.instance),
         );
@@ -97,7 +98,7 @@ impl Jobs<'_> {
                     "the jobs of {} were stopped, but are still running after {} \
                      (`update.update_watch_time`): {}",
                     self.instance,
-                    text::duration(timeout),
+                    text::format_duration(timeout),
                     processes.join(", ")
                 ))
                 .with_hint("see why: `monopile logs MANIFEST`"));
@@ -129,8 +130,9 @@ impl Jobs<'_> {
         self.run_scripts("pre-start", None, stage)?;
         let start_time = SystemTime::now();
         self.run_in_stage("start", format!("Starting the jobs of {instance}"), stage, || self.agent.start())?;
-        let wait_stage =
-            stage.reporter().timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
+        let wait_stage = stage
+            .reporter()
+            .begin_timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_answer = Value::Null;
         self.wait_until_running(watch, start_time, &mut agent_answer, &wait_stage)
             .map_err(|error| self.explain_interrupted_wait(error, &agent_answer))?;
@@ -145,15 +147,16 @@ impl Jobs<'_> {
         stage: &Stage,
         action: impl FnOnce() -> Result<(), AgentError>,
     ) -> Result<()> {
-        let action_stage = stage.reporter().timed_stage(kind, name);
+        let action_stage = stage.reporter().begin_timed_stage(kind, name);
         action().map_err(|error| error.with_stage(&action_stage))?;
         action_stage.finish();
         Ok(())
     }
 
     fn run_scripts(&self, name: &str, env_vars: Option<Value>, stage: &Stage) -> Result<()> {
-        let script_stage =
-            stage.reporter().timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
+        let script_stage = stage
+            .reporter()
+            .begin_timed_stage(name, format!("Running the {name} scripts of {}", self.instance));
         let start_time = SystemTime::now();
         let outcome = self.agent.run_script(name, env_vars);
         outcome.map_err(|error| self.explain(error.with_stage(&script_stage), name, start_time))?;
@@ -297,7 +300,7 @@ impl Jobs<'_> {
             self.instance,
             if names.len() == 1 { "is" } else { "are" },
             last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
-            text::duration(timeout)
+            text::format_duration(timeout)
         ))
         .with_hint(format!("see all logs: `{command}`"))
     }
@@ -335,7 +338,7 @@ impl Jobs<'_> {
         let error = Error::failure(format!(
             "the jobs of {} did not run within {} (`update.update_watch_time`): {job_problems}",
             self.instance,
-            text::duration(timeout)
+            text::format_duration(timeout)
         ))
         .with_hint("see all logs: `monopile logs MANIFEST`");
         let filters: Vec<String> =

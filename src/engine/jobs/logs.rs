@@ -25,7 +25,7 @@ const MAX_ARCHIVE_BYTES: u64 = 512 << 20;
 const TIME_PRECISION: Duration = Duration::from_secs(1);
 
 /// The lifecycle scripts of jobs. Their logs are `pre-start.stdout.log` and the like.
-const SCRIPTS: [&str; 6] = ["pre-start", "post-start", "post-deploy", "pre-stop", "drain", "post-stop"];
+const SCRIPT_NAMES: [&str; 6] = ["pre-start", "post-start", "post-deploy", "pre-stop", "drain", "post-stop"];
 
 /// The last lines of a log.
 pub(super) struct LogTail {
@@ -33,14 +33,14 @@ pub(super) struct LogTail {
     name: String,
     lines: Vec<String>,
     /// The time of the last write, by the VM's clock.
-    modified: SystemTime,
+    modification_time: SystemTime,
 }
 
 impl LogTail {
     /// Returns the time between the last write and `start_time`, if the log was last written at least
     /// [`TIME_PRECISION`] before it. A job or script that writes nothing leaves the logs of an earlier run.
     fn age_at(&self, start_time: SystemTime) -> Option<Duration> {
-        start_time.duration_since(self.modified).ok().filter(|age| *age >= TIME_PRECISION)
+        start_time.duration_since(self.modification_time).ok().filter(|age| *age >= TIME_PRECISION)
     }
 
     /// Returns true if the log was written after `start_time`, or less than [`TIME_PRECISION`] before it.
@@ -61,7 +61,7 @@ pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime, has_run_be
         let age = match tail.age_at(start_time) {
             Some(age) => format!(
                 " (last written {} before this run started it, so perhaps by an earlier run)",
-                base::text::duration(age)
+                base::text::format_duration(age)
             ),
             None if has_run_before => " (which may have lines of earlier runs)".to_owned(),
             None => String::new(),
@@ -74,7 +74,7 @@ pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime, has_run_be
 /// Returns true for a log that no lifecycle script writes.
 pub(super) fn is_of_process(name: &Path) -> bool {
     let file = name.file_name().unwrap_or_default().to_string_lossy();
-    !SCRIPTS.iter().any(|script| file.strip_prefix(script).is_some_and(|rest| rest.starts_with('.')))
+    !SCRIPT_NAMES.iter().any(|script| file.strip_prefix(script).is_some_and(|rest| rest.starts_with('.')))
 }
 
 /// Returns the last lines of the most recently written job logs that match one of the globs and that
@@ -101,20 +101,30 @@ fn read_tails_below(root: &Path, is_shown: fn(&Path) -> bool, span: Duration) ->
         .filter_map(|entry| {
             let metadata = entry.metadata().ok()?;
             let is_of_errors = entry.file_name().to_string_lossy().contains("stderr");
-            let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let modification_time = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             (metadata.len() > 0 && is_shown(&relative_path(entry.path())))
-                .then(|| (is_of_errors, modified, entry.into_path()))
+                .then(|| (is_of_errors, modification_time, entry.into_path()))
         })
         .collect();
     // All times are those of the VM's clock.
-    let newest = files.iter().map(|(_, modified, _)| *modified).max().unwrap_or(SystemTime::UNIX_EPOCH);
+    let newest = files
+        .iter()
+        .map(|(_, modification_time, _)| *modification_time)
+        .max()
+        .unwrap_or(SystemTime::UNIX_EPOCH);
     let span = span.saturating_add(TIME_PRECISION);
-    files.retain(|(_, modified, _)| newest.duration_since(*modified).is_ok_and(|age| age <= span));
+    files.retain(|(_, modification_time, _)| {
+        newest.duration_since(*modification_time).is_ok_and(|age| age <= span)
+    });
     files.sort_by(|a, b| b.cmp(a));
     files.truncate(MAX_FILES);
-    let tail = |(_, modified, path): &(bool, SystemTime, PathBuf)| {
+    let tail = |(_, modification_time, path): &(bool, SystemTime, PathBuf)| {
         let lines = read_last_lines(path).ok().filter(|lines| !lines.is_empty())?;
-        Some(LogTail { name: relative_path(path).display().to_string(), lines, modified: *modified })
+        Some(LogTail {
+            name: relative_path(path).display().to_string(),
+            lines,
+            modification_time: *modification_time,
+        })
     };
     files.iter().filter_map(tail).collect()
 }
@@ -134,14 +144,14 @@ fn read_last_lines(path: &Path) -> io::Result<Vec<String>> {
 
 /// Returns the last lines of a text. Equal lines in a row are shown once, with their number.
 pub(super) fn last_lines(text: &str) -> Vec<String> {
-    let mut folded: Vec<(&str, usize)> = Vec::new();
+    let mut counted_lines: Vec<(&str, usize)> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        match folded.last_mut() {
+        match counted_lines.last_mut() {
             Some((last, count)) if *last == line => *count += 1,
-            _ => folded.push((line, 1)),
+            _ => counted_lines.push((line, 1)),
         }
     }
-    let last_lines = folded.split_off(folded.len().saturating_sub(MAX_LINES));
+    let last_lines = counted_lines.split_off(counted_lines.len().saturating_sub(MAX_LINES));
     let line_text = |(line, count): (&str, usize)| match count {
         1 => clip(line),
         count => format!("{} ({count} times)", clip(line)),

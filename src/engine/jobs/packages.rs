@@ -214,7 +214,7 @@ impl<'r> Packages<'r> {
             }
         }
         let shared_count = AtomicUsize::new(0);
-        for_each(&missing_packages, run, &|node| {
+        for_each_in_parallel(&missing_packages, run, &|node| {
             shared_count.fetch_add(usize::from(package_store.is_shared(&node.key)), Ordering::SeqCst);
         })?;
         let shared_count = shared_count.into_inner();
@@ -238,13 +238,13 @@ impl<'r> Packages<'r> {
         let found_packages = self.nodes.iter().zip(self.find_in_cpi(cpi_packages));
         let found_packages: Vec<_> =
             found_packages.filter_map(|(node, package)| Some((node, package?))).collect();
-        for_each(&found_packages, run, &|(node, package)| {
+        for_each_in_parallel(&found_packages, run, &|(node, package)| {
             if package_store.find(&node.key).is_some() || package_store.is_shared(&node.key) {
                 return;
             }
             let title = format!("Taking compiled package {node} from the CPI");
-            let taking = stage.reporter().timed_stage(node.kind("take"), title);
-            match take(package, &node.key, &directory, &package_store) {
+            let taking = stage.reporter().begin_timed_stage(node.kind("take"), title);
+            match pack_into_store(package, &node.key, &directory, &package_store) {
                 Ok(()) => taking.finish(),
                 Err(error) => taking.give_up(error.chain().join(": ")),
             }
@@ -361,7 +361,7 @@ impl<'r> Packages<'r> {
         let packages: Vec<_> = self.nodes.iter().zip(progress).collect();
         let missing_packages: Vec<_> =
             packages.into_iter().filter(|(_, progress)| progress.archive.get().is_none()).collect();
-        for_each(&missing_packages, run, &|(node, progress)| {
+        for_each_in_parallel(&missing_packages, run, &|(node, progress)| {
             let begin_stage = || node.begin_copy(stage.reporter());
             if let Some(archive) = package_store.copy_shared(&node.key, begin_stage) {
                 let _ = progress.archive.set(PackageArchive { path: archive.path, digest: archive.digest });
@@ -405,7 +405,7 @@ impl<'r> Packages<'r> {
             Some(archive) => {
                 let upload_stage = stage
                     .reporter()
-                    .timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
+                    .begin_timed_stage(node.kind("upload"), format!("Uploading compiled package {node}"));
                 let id = upload_file(agent, &archive.path, &upload_stage)?;
                 upload_stage.finish();
                 let _ = progress.package.set(CompiledPackage {
@@ -417,8 +417,9 @@ impl<'r> Packages<'r> {
                 id
             }
             None => {
-                let upload_stage =
-                    stage.reporter().timed_stage(node.kind("upload"), format!("Uploading package {node}"));
+                let upload_stage = stage
+                    .reporter()
+                    .begin_timed_stage(node.kind("upload"), format!("Uploading package {node}"));
                 let id = upload_file(agent, &node.package.archive, &upload_stage)?;
                 upload_stage.finish();
                 id
@@ -445,7 +446,7 @@ impl<'r> Packages<'r> {
         }
         let start = Instant::now();
         let compile_stage =
-            stage.reporter().timed_stage(node.kind("compile"), format!("Compiling package {node}"));
+            stage.reporter().begin_timed_stage(node.kind("compile"), format!("Compiling package {node}"));
         let missing_package_error = |name: &str| Error::failure(format!("package '{name}' is not there yet"));
         // Only direct dependencies are installed for the compilation, as under a director. A release that
         // declares too few of them fails here as under a director.
@@ -547,7 +548,7 @@ impl PackageNode<'_> {
     /// Begins the stage of copying the compiled package from the shared cache.
     fn begin_copy(&self, reporter: &Reporter) -> Stage {
         let title = format!("Copying compiled package {self} from the shared cache");
-        reporter.timed_stage(self.kind("copy"), title)
+        reporter.begin_timed_stage(self.kind("copy"), title)
     }
 
     /// Finds this package with the same content among those installed on the VM.
@@ -586,7 +587,7 @@ pub(crate) fn import_package(run: &RunContext, package: &BundledPackage) -> Resu
 }
 
 /// Packs a package of the CPI in `directory`, and puts it into the store.
-fn take(
+fn pack_into_store(
     package: &ShareablePackage,
     key: &PackageKey,
     directory: &Path,
@@ -604,7 +605,7 @@ fn open_package_store(run: &RunContext) -> CompiledPackageStore {
 }
 
 /// Calls `work` with each item, several at a time. Fails if the run is interrupted.
-fn for_each<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) -> Result<()> {
+fn for_each_in_parallel<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) -> Result<()> {
     let tasks = vec![Task::default(); items.len()];
     task_graph::run(&tasks, run.parallel, &|index| {
         signals::check_may_continue(run)?;
@@ -617,7 +618,7 @@ fn for_each<T: Sync>(items: &[T], run: &RunContext, work: &(dyn Fn(&T) + Sync)) 
 fn upload_file(agent: &Agent, archive: &Path, stage: &Stage) -> Result<String> {
     let id = uuid::Uuid::new_v4().to_string();
     let size = std::fs::metadata(archive).map(|metadata| metadata.len()).ok();
-    agent.put_blob(&id, archive, &mut |bytes_done| stage.progress(bytes_done, size, Unit::Bytes))?;
+    agent.put_blob(&id, archive, &mut |bytes_done| stage.report_progress(bytes_done, size, Unit::Bytes))?;
     Ok(id)
 }
 

@@ -280,10 +280,10 @@ impl Plan {
     /// Estimates the downtime of the jobs from earlier runs. Returns `None` if it is unknown, as for jobs
     /// that can probably not be stopped, or if the plan concerns no running VM.
     pub fn downtime(&self, durations: &Durations) -> Option<Duration> {
-        let stops = self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::StopJobs(_)));
+        let has_stop = self.steps.iter().any(|planned_step| matches!(planned_step.step, Step::StopJobs(_)));
         let name = match self.updates_in_place() {
             true => DOWNTIME_IN_PLACE,
-            false if stops => DOWNTIME_BY_NEW_VM,
+            false if has_stop => DOWNTIME_BY_NEW_VM,
             false => return None,
         };
         durations.usual_duration(name)

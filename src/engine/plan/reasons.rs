@@ -123,7 +123,7 @@ fn new_content_reason(kind: &str, identity: &ArtifactIdentity) -> String {
 
 /// Returns the reason for a changed manifest. The plan lists the changes.
 fn manifest_change_reason(state: &State, desired: &DesiredDeployment<'_>) -> String {
-    let deployed_leaves = state.monopile.manifest.as_ref();
+    let deployed_leaves = state.monopile.manifest_leaves.as_ref();
     let has_same_leaves =
         deployed_leaves.is_some_and(|leaves| differences(leaves, desired.leaves).is_empty());
     let reason = if has_same_leaves {

@@ -100,7 +100,10 @@ fn deployed_state() -> State {
         Change::Deployed {
             deploy_digest: SHA.into(),
             releases: vec![release],
-            manifest: Some(Leaves::of([("/properties/port", "1"), ("/resource_pools/name=vms/env/a", "1")])),
+            manifest_leaves: Some(Leaves::of([
+                ("/properties/port", "1"),
+                ("/resource_pools/name=vms/env/a", "1"),
+            ])),
             credential_digests: None,
             durations: [("update_vm", 10), (DOWNTIME_IN_PLACE, 4)]
                 .map(|(name, milliseconds)| (name.to_owned(), Duration::from_millis(milliseconds)))
@@ -380,9 +383,9 @@ fn undeleted_earlier_vm_is_retried_by_every_run() {
     state.apply(Change::VmCreated(Box::new(vm))).unwrap();
     let deploy_digest = SHA.to_owned();
     let releases = deployed_state().releases;
-    let (manifest, credential_digests, durations) = (None, None, BTreeMap::new());
+    let (manifest_leaves, credential_digests, durations) = (None, None, BTreeMap::new());
     state
-        .apply(Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations })
+        .apply(Change::Deployed { deploy_digest, releases, manifest_leaves, credential_digests, durations })
         .unwrap();
     let plan = Case::default().plan(&state);
     assert!(!plan.deploys_jobs());

@@ -85,7 +85,7 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 /// Returns the inputs for reading the manifest of the environment with this state, without saving generated
 /// values. Marks the environment as deployed if the state has resources.
 pub(crate) fn read_only_inputs(inputs: &Inputs, state: &State) -> Inputs {
-    Inputs { discards_generated: true, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
+    Inputs { discards_generated_values: true, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
 }
 
 /// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore saves no

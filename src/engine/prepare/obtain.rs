@@ -104,7 +104,7 @@ pub(crate) fn unpack<T>(
     stage: &Stage,
     open: impl FnOnce(&Stage) -> Result<T>,
 ) -> Result<T> {
-    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
+    let unpacking = stage.reporter().begin_stage(format!("Unpacking {title}"));
     create_private_directory(directory)?;
     let content = open(&unpacking)?;
     unpacking.finish();
@@ -133,7 +133,7 @@ fn unpack_arriving(
     title: &str,
     stage: &Stage,
 ) -> Option<Stemcell> {
-    let unpacking = stage.reporter().stage(format!("Unpacking {title}"));
+    let unpacking = stage.reporter().begin_stage(format!("Unpacking {title}"));
     let directory = run.paths.scratch.join("stemcell");
     let stemcell = create_private_directory(&directory)
         .and_then(|()| stemcell::open_stream(arriving_file, url, expected_digest, &directory, &unpacking));
@@ -344,18 +344,18 @@ impl<'m> WantedArtifact<'m> {
         }
         let expected_digest = self.expected_digest(&url)?;
         let title = self.title();
-        let unpacks = self.identify_by == IdentifyBy::Unpacking;
+        let needs_unpacking = self.identify_by == IdentifyBy::Unpacking;
         let early_stemcell = Mutex::new(None);
         let unpack_early = |arriving_file: ArrivingFile<'_>| {
             *early_stemcell.lock() =
                 unpack_arriving(run, arriving_file, &url, expected_digest.as_ref(), &title, stage);
         };
-        let read = unpacks.then_some(&unpack_early as ReadArriving<'_>);
+        let on_arrival = needs_unpacking.then_some(&unpack_early as ReadArriving<'_>);
         let source =
-            fetcher.obtain_and_read(&url, expected_digest.as_ref(), &title, stage.reporter(), read)?;
+            fetcher.obtain_and_read(&url, expected_digest.as_ref(), &title, stage.reporter(), on_arrival)?;
         let unpacked_stemcell = match early_stemcell.into_inner() {
             Some(stemcell) => Some(Stemcell { stamp: Stamp::of(&source.path).ok(), ..stemcell }),
-            None if unpacks && cache.takes_long(&source, expected_digest.as_ref()) => {
+            None if needs_unpacking && cache.takes_long(&source, expected_digest.as_ref()) => {
                 let start = SystemTime::now();
                 let stemcell = unpack_stemcell(run, &source, expected_digest.as_ref(), &title, stage)?;
                 cache.store_stemcell_identity(&stemcell, start);

@@ -40,7 +40,7 @@ impl OtherEnvironment {
 
     /// Returns the environment on record if the last deploy had another name.
     pub(crate) fn find(state: &State, manifest_name: &str) -> Option<Self> {
-        let leaves = state.monopile.manifest.as_ref()?;
+        let leaves = state.monopile.manifest_leaves.as_ref()?;
         let differs = leaves.had_value("/name", &serde_json::json!(manifest_name).to_string()) == Some(false);
         differs.then(|| OtherEnvironment {
             name: leaves.description("/name").map(str::to_owned),

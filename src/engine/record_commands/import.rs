@@ -79,9 +79,9 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
             .with_hint("see what it records: `monopile state show MANIFEST`")
             .with_hint(replacement_hint(store.storage())));
     }
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     // An agent knows no newly generated credentials.
-    let inputs = Inputs { discards_generated: true, ..request.inputs.clone() };
+    let inputs = Inputs { discards_generated_values: true, ..request.inputs.clone() };
     let manifest = prepare::load(run, &inputs)?;
     let deployment = manifest.deployment()?;
     let cpi_inputs =
@@ -96,7 +96,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     cpis.install(cpi, &validating)?;
     validating.finish();
 
-    let asking = run.reporter.stage("Asking the CPI what exists");
+    let asking = run.reporter.begin_stage("Asking the CPI what exists");
     let connection = cpis.connect(cpi, &asking)?;
     let contract = connection.contract();
     let vm = request.vm.clone().map(|cid| VmHandle::new(cid, cpi));
@@ -112,7 +112,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
             agent_identity.as_ref().and_then(|agent_identity| agent_identity.mounted_disks.as_deref());
         if let Some(cid) = choose_disk_to_adopt(run, request, &deployment, mounted_disks)? {
             let disk = Resource::Disk(record_disk(&mut state, cid, &deployment)?);
-            let asking = run.reporter.stage(format!("Asking the CPI for {disk}"));
+            let asking = run.reporter.begin_stage(format!("Asking the CPI for {disk}"));
             check(&connection, &asking, &disk)?;
             asking.finish();
             run.reporter.note(format!("{disk} is mounted on the VM, so it is recorded too"));
@@ -190,15 +190,15 @@ fn choose_disk_to_adopt<'m>(
         }
         return Ok(None);
     };
-    let unnamed: Vec<&DiskCid> =
+    let unnamed_cids: Vec<&DiskCid> =
         mounted_disks.iter().filter(|cid| Some(*cid) != request.disk.as_ref()).collect();
     let refuse = |reason: String, hint: &str| {
         Err(Error::invalid(format!("the disks of the VM cannot be recorded: {reason}"))
             .with_note("nothing was changed")
             .with_hint(hint))
     };
-    let names = unnamed.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
-    match (unnamed.as_slice(), &request.disk) {
+    let names = unnamed_cids.iter().map(|cid| format!("'{cid}'")).collect::<Vec<_>>().join(", ");
+    match (unnamed_cids.as_slice(), &request.disk) {
         ([], Some(_)) => Ok(None),
         ([], None) if wants_disk => refuse(
             "the manifest has a persistent disk, but the agent has none mounted".to_owned(),
@@ -303,7 +303,7 @@ struct AgentIdentity {
 
 /// Asks the VM's agent for its id and its disks. Returns `None` if it does not answer.
 fn ask_agent(run: &RunContext, request: &ImportRequest, agent: &Agent) -> Result<Option<AgentIdentity>> {
-    let asking = run.reporter.stage("Asking the agent for its ID");
+    let asking = run.reporter.begin_stage("Asking the agent for its ID");
     let agent_state = agent
         .wait_until_ready(request.agent_timeout, &mut |problem| asking.log_line(problem))
         .and_then(|()| agent.get_state());

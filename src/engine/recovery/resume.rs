@@ -50,8 +50,9 @@ fn settle_open_call(
     open_call: OpenCall,
     may_forget: bool,
 ) -> Result<()> {
-    let stage =
-        run.reporter.stage(format!("Recording the outcome of the `{}` of an earlier run", intent.method));
+    let stage = run
+        .reporter
+        .begin_stage(format!("Recording the outcome of the `{}` of an earlier run", intent.method));
     let wait_result = wait_for_call(run, store, intent, &open_call, may_forget)?;
     let is_on_other_machine = matches!(wait_result, WaitResult::OnOtherMachine);
     let open_call_outcome = read_outcome(run, store, intent, &open_call, wait_result, &stage);

@@ -129,7 +129,7 @@ pub(crate) fn find_answering<'s>(
     if !has_suspected_vm || state.vm_cid().is_some() {
         return Ok(None);
     }
-    let looking_for_vm = reporter.stage("Looking for a VM that a failed call may have created");
+    let looking_for_vm = reporter.begin_stage("Looking for a VM that a failed call may have created");
     let agent = create_client(run, endpoint.clone(), state);
     let agent_state = match agent.get_state() {
         Ok(agent_state) => agent_state,
@@ -188,7 +188,7 @@ pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect
 
 /// Returns the agent at the address of the manifest, if that can be read.
 fn create_client_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
-    let inputs = Inputs { discards_generated: true, ..inputs.clone() };
+    let inputs = Inputs { discards_generated_values: true, ..inputs.clone() };
     let manifest = prepare::load(run, &inputs).ok()?;
     let provider = manifest.provider().ok()?;
     Some(create_client(run, resolve_endpoint(run, &provider).ok()?, state))

@@ -106,10 +106,10 @@ mod tests {
         assert_eq!(content.put("vm", "{\"a\":1}".into()).unwrap(), StoreOutcome::Replaced);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        let reopened = RegistryContent::of(journal.registry_document());
-        assert_eq!(reopened.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
-        reopened.delete("vm").unwrap();
-        reopened.delete("vm").unwrap();
+        let reopened_content = RegistryContent::of(journal.registry_document());
+        assert_eq!(reopened_content.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
+        reopened_content.delete("vm").unwrap();
+        reopened_content.delete("vm").unwrap();
         assert!(!path.exists(), "the last one takes the file with it");
     }
 

@@ -99,7 +99,7 @@ fn check_presence(
     is_recorded: bool,
 ) -> Result<()> {
     executor.cpis().connect_in_own_stage(disk.cpi())?;
-    let asking = run.reporter.stage(format!("Asking the CPI for disk {disk}"));
+    let asking = run.reporter.begin_stage(format!("Asking the CPI for disk {disk}"));
     match executor.ask_presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::Exists => {}
         Presence::Unknown(reason) if is_recorded => {

@@ -35,7 +35,7 @@ pub struct ListedCpi {
 
 /// Asks every CPI of the manifest for `info`. The default CPI comes first, if there is one.
 pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Result<Vec<ListedCpi>> {
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let manifest = prepare::load(run, &target_environment.inputs)?;
     let cpi_inputs = OwnedCpiInputs::open(
         run,
@@ -48,11 +48,11 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, target_environment.cpi_api_version)?;
     validating.finish();
     let default = default_kind(&cpi_inputs.provider.cpi).map(|kind| (None, kind));
-    let configured = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
-    let configured = configured.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
+    let configured_cpis = cpi_inputs.config.iter().flat_map(|config| &config.cpis);
+    let configured_cpis = configured_cpis.map(|cpi| (Some(cpi.name.as_str()), cpi.kind.clone()));
     let mut listed_cpis = Vec::new();
-    for (name, kind) in default.into_iter().chain(configured) {
-        let stage = run.reporter.stage(info_stage_name(name));
+    for (name, kind) in default.into_iter().chain(configured_cpis) {
+        let stage = run.reporter.begin_stage(info_stage_name(name));
         let name = name.map(str::to_owned);
         listed_cpis.push(match cpis.connect(name.as_deref(), &stage) {
             Ok(connection) => {

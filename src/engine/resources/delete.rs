@@ -42,7 +42,7 @@ impl DeleteTarget {
     }
 }
 
-const REASON: &str = "requested on the command line";
+const DELETION_REASON: &str = "requested on the command line";
 
 /// Deletes the resource and returns a summary in one sentence.
 pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
@@ -82,13 +82,13 @@ pub fn delete(request: &DeleteRequest, run: &RunContext) -> Result<String> {
         }
         _ => None,
     };
-    let deleting = run.reporter.stage("Deleting");
+    let deleting = run.reporter.begin_stage("Deleting");
     let mut still_recorded = Vec::new();
     for resource in &targets {
         if let Some(vm) = &unknown_vm {
             put_on_record(&mut executor, vm)?;
         }
-        if let Some(error) = deletion::delete(&mut executor, resource, REASON, &deleting)? {
+        if let Some(error) = deletion::delete(&mut executor, resource, DELETION_REASON, &deleting)? {
             let error = error.with_note(format!("{resource} stays on record"));
             return Err(error.with_retry_hint());
         }
@@ -127,11 +127,11 @@ fn find_vm(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&
         Some(name) => vec![Some(name.to_owned()).filter(|name| !name.is_empty())],
         None => all_cpi_names().collect(),
     };
-    let mut undecided = None;
+    let mut undecided_vm = None;
     for name in cpi_names {
         let handle = VmHandle { cid: cid.clone(), cpi: name };
         executor.cpis().connect_in_own_stage(handle.cpi())?;
-        let asking = run.reporter.stage(format!("Asking the CPI for VM {handle}"));
+        let asking = run.reporter.begin_stage(format!("Asking the CPI for VM {handle}"));
         let presence = executor.ask_presence(&asking, &Resource::Vm(handle.clone()))?;
         match presence {
             Presence::Exists => {
@@ -141,11 +141,11 @@ fn find_vm(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&
             Presence::Gone => asking.give_up("not found"),
             Presence::Unknown(reason) => {
                 asking.give_up(reason.to_string());
-                undecided = undecided.or(Some(handle));
+                undecided_vm = undecided_vm.or(Some(handle));
             }
         }
     }
-    undecided.ok_or_else(|| no_vm_error(cid, cpi))
+    undecided_vm.ok_or_else(|| no_vm_error(cid, cpi))
 }
 
 fn no_vm_error(cid: &VmCid, cpi: Option<&str>) -> Error {
@@ -233,7 +233,7 @@ fn refuse_denied(
     if executor.state().vm_handle().as_ref() != Some(vm) {
         return Ok(());
     }
-    let asking = run.reporter.stage(format!("Asking the CPI for VM {vm}"));
+    let asking = run.reporter.begin_stage(format!("Asking the CPI for VM {vm}"));
     if executor.ask_presence(&asking, resource)? == Presence::Gone {
         let agent = create_client(run, resolve_endpoint(run, &cpi_inputs.provider)?, executor.state());
         Contradiction::check(executor, &agent, vm, asking.reporter())?;

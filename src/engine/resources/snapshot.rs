@@ -40,7 +40,7 @@ pub fn take_snapshot(request: &TakeSnapshotRequest, run: &RunContext) -> Result<
     );
     let mut executor =
         request.target_environment.create_executor(run, &environment.cpi_inputs, environment.store)?;
-    let taking = run.reporter.stage(format!("Taking a snapshot of disk {disk}"));
+    let taking = run.reporter.begin_stage(format!("Taking a snapshot of disk {disk}"));
     let answer = executor.perform(&taking, "requested on the command line", &effect, arguments)?;
     taking.finish();
     match answer {

@@ -49,7 +49,7 @@ impl TargetEnvironment {
         }
         run.reporter.report_state(store.storage());
         recovery::settle_open_calls(run, &self.inputs, &mut store, self.forget_open_calls)?;
-        let validating = run.reporter.stage("Validating");
+        let validating = run.reporter.begin_stage("Validating");
         // Generated values are not saved: the next deploy would log in to the agent with them, which does not
         // know them.
         let inputs = prepare::read_only_inputs(&self.inputs, store.state());

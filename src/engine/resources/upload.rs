@@ -36,7 +36,7 @@ pub struct UploadStemcellRequest {
     pub fix: bool,
 }
 
-const REASON: &str = "requested on the command line";
+const UPLOAD_REASON: &str = "requested on the command line";
 
 /// Uploads the stemcell and returns a summary in one sentence.
 pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Result<String> {
@@ -53,7 +53,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     }
 
     let identify_by = obtain::IdentifyBy::for_state(store.state());
-    let obtaining = run.reporter.stage("Obtaining the stemcell");
+    let obtaining = run.reporter.begin_stage("Obtaining the stemcell");
     let stemcell_ref = ArtifactRef {
         url: request.url.clone(),
         sha1: request.sha1.clone(),
@@ -94,7 +94,7 @@ pub fn upload_stemcell(request: &UploadStemcellRequest, run: &RunContext) -> Res
     if accepting_cpis.is_empty() {
         return already_uploaded();
     }
-    let upload_stage = run.reporter.stage(format!("Uploading stemcell {name}"));
+    let upload_stage = run.reporter.begin_stage(format!("Uploading stemcell {name}"));
     let outcomes = upload(&mut executor, &accepting_cpis, &stemcell, &deployment, &upload_stage)?;
     let mut failures = Vec::new();
     for (cpi, outcome) in accepting_cpis.iter().zip(outcomes) {
@@ -257,7 +257,7 @@ fn upload(
             }
         })
         .collect();
-    let answers = executor.perform_in_parallel(stage, REASON, &calls)?;
+    let answers = executor.perform_in_parallel(stage, UPLOAD_REASON, &calls)?;
     let handles = cpis.iter().zip(answers).map(|(cpi, answer)| match answer? {
         Answer::Stemcell(cid) => Ok(StemcellHandle { cid, cpi: cpi.clone() }),
         other => Err(Error::failure(format!("{other:?} is not an answer to `create_stemcell`"))),

@@ -127,7 +127,7 @@ impl RunContext {
     /// Ends the run as if SIGPIPE had arrived, because no process reads its output any longer.
     pub fn end_by_sigpipe(&self) {
         const SIGPIPE: u8 = 13;
-        self.signals.reset_count(SIGPIPE);
+        self.signals.set_signal(SIGPIPE);
     }
 
     /// Returns true if the run must not wait for a call any longer: a second signal arrived, or the first one

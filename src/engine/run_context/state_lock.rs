@@ -37,15 +37,17 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
             return Err(match timeout.is_zero() {
                 true => conflict,
                 false => Error::new(conflict.kind(), conflict.to_string())
-                    .with_source(format!("it is still running after {}", text::duration(timeout)))
+                    .with_source(format!("it is still running after {}", text::format_duration(timeout)))
                     .with_hint("wait longer: `monopile SAME-COMMAND --wait-for-lock 30m`")
                     .with_hints(conflict.hints().iter().filter(|hint| !hint.contains("--wait-for-lock"))),
             });
         };
         if !is_reported {
             is_reported = true;
-            run.reporter
-                .note(format!("{conflict}; waiting for up to {} (--wait-for-lock)", text::duration(timeout)));
+            run.reporter.note(format!(
+                "{conflict}; waiting for up to {} (--wait-for-lock)",
+                text::format_duration(timeout)
+            ));
         }
         let interval = if run.paths.state.is_shared() { REMOTE_POLL_PAUSE } else { POLL_PAUSE };
         signals::pause(run, interval.min(remaining_time))

@@ -16,7 +16,7 @@ use super::call_rules::{self, Evidence, FileState};
 use super::storage::JOURNAL_FOLDER;
 use crate::protocol::RequestId;
 use base::files::durable::{
-    create_private, create_private_directory, give_directory_to_owner_of, give_file_to_owner_of,
+    create_private_directory, create_private_file, give_directory_to_owner_of, give_file_to_owner_of,
     sync_directory,
 };
 use base::files::is_same_file;
@@ -117,7 +117,7 @@ impl CallFiles {
         if let Some(state) = state {
             give_directory_to_owner_of(&self.directory, state)?;
         }
-        let mark = create_private(&self.file(MARK_KIND))?;
+        let mark = create_private_file(&self.file(MARK_KIND))?;
         give_file_to_owner_of(&mark, &self.directory)
     }
 
@@ -128,7 +128,7 @@ impl CallFiles {
 
     /// Creates the file for the CPI's answer, locked, with space reserved for an answer of usual size.
     pub(super) fn create_answer_file(&self) -> io::Result<File> {
-        let file = create_private(&self.prepared_path())?;
+        let file = create_private_file(&self.prepared_path())?;
         give_file_to_owner_of(&file, &self.directory)?;
         file.lock()?;
         reserve(&file)?;

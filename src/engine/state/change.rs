@@ -145,7 +145,7 @@ pub enum Change {
         /// The releases that it used.
         releases: Vec<ReleaseRecord>,
         /// The leaves of the manifest.
-        manifest: Option<Leaves>,
+        manifest_leaves: Option<Leaves>,
         /// Salted digests of the values of declared variables.
         credential_digests: Option<CredentialDigests>,
         /// The durations of its steps and stages, by name.
@@ -178,13 +178,13 @@ pub enum Rejection {
     },
     /// A different host key is on record. Accepting the new one would hide that another machine answers.
     #[error("VM '{vm}' has another ssh host key on record")]
-    HostKeyKnown {
+    HostKeyDiffers {
         /// The VM's CID.
         vm: VmCid,
     },
     /// The credentials of this VM are on record. Without them, its agent could not be reached.
     #[error("VM {vm} is still on record, so the credentials of another VM cannot be recorded")]
-    CredentialsOfVm {
+    VmHasCredentials {
         /// The VM on record.
         vm: VmHandle,
     },
@@ -221,7 +221,7 @@ impl State {
                         *record = StemcellRecord { id, is_kept, unknown_keys, ..stemcell };
                     }
                     None => {
-                        self.unmark(&stemcell.handle().into());
+                        self.remove_undeleted_mark(&stemcell.handle().into());
                         self.stemcells.push(stemcell);
                     }
                 }
@@ -245,7 +245,7 @@ impl State {
                     self.current_stemcell_id.clear();
                 }
                 self.stemcells.retain(|record| record.handle() != handle);
-                self.unmark(&handle.into());
+                self.remove_undeleted_mark(&handle.into());
             }
             Change::VmCreated(vm) => {
                 let handle = vm.handle();
@@ -253,7 +253,7 @@ impl State {
                     return Err(Rejection::VmExists { existing_vm, new_vm: handle });
                 }
                 // A CPI may reuse the CID of an earlier VM.
-                self.unmark(&handle.into());
+                self.remove_undeleted_mark(&handle.into());
                 self.current_vm_cid = Some(vm.cid.clone());
                 self.monopile.vm = Some(*vm);
                 self.monopile.vm_without_details = None;
@@ -266,7 +266,7 @@ impl State {
                     Some(_) if self.undeleted(&vm).is_none() => return Err(not_recorded_error(&vm)),
                     _ => {}
                 }
-                self.unmark(&vm);
+                self.remove_undeleted_mark(&vm);
             }
             Change::HostKeyLearned { vm, key } => {
                 let vm_record = self.monopile.vm.as_mut().filter(|vm_record| vm_record.cid == vm);
@@ -275,13 +275,13 @@ impl State {
                     None => return Err(Rejection::Unknown { kind: "VM", name: vm.to_string() }),
                 };
                 if vm_record.ssh_host_key.as_ref().is_some_and(|known_key| *known_key != key) {
-                    return Err(Rejection::HostKeyKnown { vm });
+                    return Err(Rejection::HostKeyDiffers { vm });
                 }
                 vm_record.ssh_host_key = Some(key);
             }
             Change::DiskCreated(disk) => {
                 if self.disk(&disk.handle()).is_none() {
-                    self.unmark(&disk.handle().into());
+                    self.remove_undeleted_mark(&disk.handle().into());
                     self.disks.push(disk);
                 }
             }
@@ -308,7 +308,7 @@ impl State {
                 let disk = disk.ok_or_else(|| not_recorded_error(&handle.clone().into()))?;
                 disk.vm_at_replacement = None;
                 self.current_disk_id = disk.id.clone();
-                self.unmark(&handle.into());
+                self.remove_undeleted_mark(&handle.into());
             }
             Change::DiskChosen(handle) => {
                 let previous_disk_id = self.current_disk_id.clone();
@@ -329,7 +329,7 @@ impl State {
                     self.current_disk_id.clear();
                 }
                 self.disks.retain(|record| record.handle() != handle);
-                self.unmark(&handle.into());
+                self.remove_undeleted_mark(&handle.into());
             }
             Change::SnapshotCreated(snapshot) => {
                 let handle = snapshot.handle();
@@ -339,7 +339,7 @@ impl State {
             }
             Change::SnapshotDeleted(handle) => {
                 self.monopile.snapshots.retain(|record| record.handle() != handle);
-                self.unmark(&handle.into());
+                self.remove_undeleted_mark(&handle.into());
             }
             Change::CpiRenamed { old_name, new_name } => self.rename_cpi(old_name.as_deref(), &new_name)?,
             Change::VmDeletionBegun { vm, reason, began_at } => {
@@ -368,7 +368,7 @@ impl State {
                 }
                 let unknown_keys =
                     self.undeleted(resource).map(|mark| mark.unknown_keys.clone()).unwrap_or_default();
-                self.unmark(resource);
+                self.remove_undeleted_mark(resource);
                 self.monopile.undeleted.push(UndeletedResource { unknown_keys, ..undeleted });
             }
             Change::CreationFailed(suspect) => {
@@ -438,7 +438,7 @@ impl State {
             }
             Change::CredentialsChosen(credential_digests) => {
                 if let Some(vm) = self.vm_handle().filter(|_| self.monopile.credential_digests.is_some()) {
-                    return Err(Rejection::CredentialsOfVm { vm });
+                    return Err(Rejection::VmHasCredentials { vm });
                 }
                 self.monopile.credential_digests = Some(credential_digests);
             }
@@ -458,12 +458,12 @@ impl State {
                     vm.property_digests = Some(VmPropertiesDigests::of(&properties));
                 }
             }
-            Change::Deployed { deploy_digest, releases, manifest, credential_digests, durations } => {
+            Change::Deployed { deploy_digest, releases, manifest_leaves, credential_digests, durations } => {
                 self.monopile.durations.record(durations);
                 self.monopile.vm_of_failed_update = None;
                 self.monopile.undeployed_by = None;
                 self.monopile.credential_digests = credential_digests;
-                self.monopile.manifest = manifest;
+                self.monopile.manifest_leaves = manifest_leaves;
                 self.current_release_ids = releases.iter().map(|release| release.id.clone()).collect();
                 self.releases = releases;
                 self.current_deploy_digest = deploy_digest;
@@ -494,7 +494,7 @@ impl State {
     }
 
     /// Removes the mark of an undeleted resource, which is gone or was recorded again.
-    fn unmark(&mut self, resource: &Resource) {
+    fn remove_undeleted_mark(&mut self, resource: &Resource) {
         self.monopile.undeleted.retain(|undeleted| undeleted.resource != *resource);
     }
 
@@ -542,7 +542,7 @@ impl State {
             ..disk_record.clone()
         };
         self.disks.push(old_record);
-        self.unmark(&new_handle.clone().into());
+        self.remove_undeleted_mark(&new_handle.clone().into());
         Ok(new_handle)
     }
 

@@ -43,12 +43,12 @@ fn rejects_a_second_vm() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(vm("vm-1")).unwrap();
-    let before = state.clone();
+    let state_before = state.clone();
     assert_eq!(
         state.apply(vm("vm-2")),
         Err(Rejection::VmExists { existing_vm: handle("vm-1"), new_vm: handle("vm-2") })
     );
-    assert_eq!(state, before);
+    assert_eq!(state, state_before);
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
         state.apply(Change::CredentialsChosen(credentials(value))).unwrap();
     }
     state.apply(vm("vm-1")).unwrap();
-    let before = state.clone();
+    let state_before = state.clone();
     let other = state.apply(Change::CredentialsChosen(credentials("third")));
-    assert_eq!(other, Err(Rejection::CredentialsOfVm { vm: handle("vm-1") }));
-    assert_eq!(state, before);
+    assert_eq!(other, Err(Rejection::VmHasCredentials { vm: handle("vm-1") }));
+    assert_eq!(state, state_before);
     // States of `bosh` have a VM without credentials.
     state.monopile.credential_digests = None;
     state.apply(Change::CredentialsChosen(credentials("third"))).unwrap();
@@ -94,7 +94,7 @@ fn suspect(cpi: Option<&str>) -> Suspect {
 #[test]
 fn suspects_stay_until_they_are_forgotten() {
     let mut state = State::new();
-    let before = state.clone();
+    let state_before = state.clone();
     let failure = Change::CreationFailed(suspect(Some("old")));
     state.apply(failure.clone()).unwrap();
     state.apply(failure).unwrap();
@@ -115,7 +115,7 @@ fn suspects_stay_until_they_are_forgotten() {
     assert_eq!(state.monopile.absent_methods[0].cpi.as_deref(), Some("new"));
     state.monopile.absent_methods.clear();
     state.apply(Change::SuspectForgotten { request_id: "r".parse().unwrap() }).unwrap();
-    assert_eq!(state, before);
+    assert_eq!(state, state_before);
 }
 
 #[test]
@@ -196,15 +196,15 @@ fn chosen_disk_is_used_by_the_next_deploy() {
         .apply(Change::Deployed {
             deploy_digest: "sha".into(),
             releases: Vec::new(),
-            manifest: None,
+            manifest_leaves: None,
             credential_digests: None,
             durations: BTreeMap::new(),
         })
         .unwrap();
-    let before = state.clone();
+    let state_before = state.clone();
     state.apply(Change::DiskChosen(handle("disk-1"))).unwrap();
     assert!(state.apply(Change::DiskChosen(handle("disk-4"))).is_err());
-    assert_eq!(state, before);
+    assert_eq!(state, state_before);
     let kept_cids = |state: &State| -> Vec<String> {
         state.disks.iter().filter(|disk| disk.is_kept()).map(|disk| disk.cid.to_string()).collect()
     };
@@ -239,14 +239,14 @@ fn vm_whose_deletion_began_stays_on_record_until_it_is_deleted() {
     };
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
-    let before = state.clone();
+    let state_before = state.clone();
     state.apply(deletion_begun("vm-1")).unwrap();
-    assert_eq!(state, before, "it is the VM of this environment");
+    assert_eq!(state, state_before, "it is the VM of this environment");
     state.apply(deletion_begun("vm-2")).unwrap();
     state.apply(deletion_begun("vm-2")).unwrap();
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-2")]);
     state.apply(Change::VmDeleted(handle("vm-2"))).unwrap();
-    assert_eq!(state, before);
+    assert_eq!(state, state_before);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
         .apply(Change::Deployed {
             deploy_digest: "abc".into(),
             releases: Vec::new(),
-            manifest: None,
+            manifest_leaves: None,
             credential_digests: None,
             durations: BTreeMap::new(),
         })
@@ -465,9 +465,9 @@ fn renamed_cpi_keeps_its_resources() {
     assert!(all.iter().all(|resource| resource.cpi() == Some("b")), "{all:?}");
 
     add_resources_of_cpi(&mut state, Some("c"));
-    let before = state.clone();
+    let state_before = state.clone();
     assert!(matches!(state.apply(rename(Some("c"), "b")), Err(Rejection::SameHandle(_))));
-    assert_eq!(state, before);
+    assert_eq!(state, state_before);
 
     let mut state = State { current_vm_cid: Some("vm-9".parse().unwrap()), ..State::new() };
     state.apply(rename(None, "a")).unwrap();
@@ -633,7 +633,7 @@ fn host_key_is_recorded_once_per_vm() {
     state.apply(host_key_change("vm-1", "A")).unwrap();
     assert_eq!(
         state.apply(host_key_change("vm-1", "B")),
-        Err(Rejection::HostKeyKnown { vm: "vm-1".parse().unwrap() })
+        Err(Rejection::HostKeyDiffers { vm: "vm-1".parse().unwrap() })
     );
     assert_eq!(state.vm().unwrap().ssh_host_key.as_deref(), Some("ssh-ed25519 A"));
     let reparsed_state = State::parse(&state.to_bytes().unwrap()).unwrap();

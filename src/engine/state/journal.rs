@@ -107,8 +107,8 @@ impl Journal {
         Journal { storage: storage.clone(), holder: Some(holder.clone()) }
     }
 
-    /// Returns the call with this request id, which is not announced yet.
-    pub fn call(&self, request_id: &RequestId) -> OpenCall {
+    /// Creates the open call for a request that is not announced yet.
+    pub fn new_call(&self, request_id: &RequestId) -> OpenCall {
         self.open(request_id, false)
     }
 
@@ -351,7 +351,7 @@ mod tests {
             registry: None,
             holder: None,
         };
-        let call = journal.call(&intent.request_id);
+        let call = journal.new_call(&intent.request_id);
         journal.announce(&call, &intent).unwrap();
         (journal, call)
     }

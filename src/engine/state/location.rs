@@ -94,12 +94,12 @@ mod tests {
             let to_owned_pair = |(path, value): &(&str, &str)| ((*path).to_owned(), (*value).to_owned());
             CurrentLocation::Properties(pairs.iter().map(to_owned_pair).collect())
         };
-        let before = properties(&[("aws/region", "\"eu\""), ("aws/old", "1"), ("aws/same", "2")]);
-        let location = CpiLocation::of(None, &before).unwrap();
-        assert!(location.matches(&before));
-        let after = properties(&[("aws/region", "\"us\""), ("aws/new", "1"), ("aws/same", "2")]);
-        assert_eq!(location.differences(&after), ["aws/new", "aws/old", "aws/region"]);
-        assert!(!location.matches(&after));
+        let properties_before = properties(&[("aws/region", "\"eu\""), ("aws/old", "1"), ("aws/same", "2")]);
+        let location = CpiLocation::of(None, &properties_before).unwrap();
+        assert!(location.matches(&properties_before));
+        let properties_after = properties(&[("aws/region", "\"us\""), ("aws/new", "1"), ("aws/same", "2")]);
+        assert_eq!(location.differences(&properties_after), ["aws/new", "aws/old", "aws/region"]);
+        assert!(!location.matches(&properties_after));
         let text = serde_json::to_string(&location).unwrap();
         assert!(!text.contains("eu"), "{text}");
     }

@@ -257,8 +257,8 @@ pub struct MonopileSection {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undeployed_by: Option<UndeployedBy>,
     /// The leaves of the manifest last deployed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub manifest: Option<Leaves>,
+    #[serde(rename = "manifest", default, skip_serializing_if = "Option::is_none")]
+    pub manifest_leaves: Option<Leaves>,
     /// Digests of the values of declared variables with which the environment was deployed. After a first
     /// deploy that failed, the values of that deploy.
     #[serde(rename = "credentials", default, skip_serializing_if = "Option::is_none")]
@@ -285,7 +285,7 @@ impl Default for MonopileSection {
             agent_task: None,
             vm_of_failed_update: None,
             undeployed_by: None,
-            manifest: None,
+            manifest_leaves: None,
             credential_digests: None,
             durations: Durations::default(),
             unknown_keys: Map::new(),
@@ -847,7 +847,7 @@ impl State {
 
     /// Returns the static addresses of the manifest last deployed.
     pub fn static_addresses(&self) -> Vec<String> {
-        let addresses = self.monopile.manifest.iter().flat_map(|leaves| {
+        let addresses = self.monopile.manifest_leaves.iter().flat_map(|leaves| {
             let paths = leaves
                 .paths()
                 .filter(|path| path.rsplit_once('/').is_some_and(|(list, _)| list.ends_with("/static_ips")));
@@ -902,7 +902,7 @@ impl State {
 
     /// Returns true if a deploy to this environment has succeeded.
     pub fn was_ever_deployed(&self) -> bool {
-        !self.current_deploy_digest.is_empty() || self.monopile.manifest.is_some()
+        !self.current_deploy_digest.is_empty() || self.monopile.manifest_leaves.is_some()
     }
 
     /// Returns the reason why the environment does not count as deployed although it has a VM, or `None`.
@@ -1104,8 +1104,8 @@ fn split_type_mismatch(problem: &str) -> Option<(String, &str)> {
 /// Returns the key whose value has this error: the last key in its line, if its value is no list of values.
 fn key_before<'b>(error: &serde_json::Error, bytes: &'b [u8]) -> Option<&'b str> {
     let line = bytes.split(|byte| *byte == b'\n').nth(error.line().checked_sub(1)?)?;
-    let before = std::str::from_utf8(line.get(..error.column())?).ok()?;
-    let (key, value) = before.rsplit_once("\":")?;
+    let text_before = std::str::from_utf8(line.get(..error.column())?).ok()?;
+    let (key, value) = text_before.rsplit_once("\":")?;
     let is_item = value.trim_start().starts_with('[') && value.trim() != "[";
     let (_, key) = key.rsplit_once('"')?;
     (!is_item && !key.is_empty()).then_some(key)

@@ -303,7 +303,7 @@ mod tests {
             .commit(Change::Deployed {
                 deploy_digest: "abc".into(),
                 releases: Vec::new(),
-                manifest: None,
+                manifest_leaves: None,
                 credential_digests: None,
                 durations: Default::default(),
             })
@@ -323,7 +323,7 @@ mod tests {
             .commit(Change::Deployed {
                 deploy_digest: "def".into(),
                 releases: Vec::new(),
-                manifest: None,
+                manifest_leaves: None,
                 credential_digests: None,
                 durations: Default::default(),
             })
@@ -351,7 +351,7 @@ mod tests {
             .commit(Change::Deployed {
                 deploy_digest: "abc".into(),
                 releases: Vec::new(),
-                manifest: None,
+                manifest_leaves: None,
                 credential_digests: None,
                 durations: Default::default(),
             })
@@ -423,7 +423,7 @@ mod tests {
             holder: None,
         };
         let file = PathBuf::from(store.journal().registry_document().to_string());
-        let call = store.journal().call(&intent.request_id);
+        let call = store.journal().new_call(&intent.request_id);
         store.journal().announce(&call, &intent).unwrap();
         fs::write(&file, "{}").unwrap();
         drop(store);
@@ -442,7 +442,7 @@ mod tests {
             unknown_keys: serde_json::Map::new(),
         };
         store.commit(Change::VmCreated(Box::new(vm))).unwrap();
-        store.journal().call(&intent.request_id).settle().unwrap();
+        store.journal().new_call(&intent.request_id).settle().unwrap();
         drop(store);
         let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
         assert!(file.exists(), "there is a VM");
@@ -473,7 +473,7 @@ mod tests {
             registry: None,
             holder: None,
         };
-        store.journal().announce(&store.journal().call(&intent.request_id), &intent).unwrap();
+        store.journal().announce(&store.journal().new_call(&intent.request_id), &intent).unwrap();
         assert!(store.remove().is_err());
         assert!(path.exists());
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
-use super::ir::{Argument, BlockArgument, Body, Expr, MethodCall, Node, Pair, Part};
+use super::ir::{Argument, BlockArgument, Body, Expr, LiteralPart, MethodCall, Node, Pair};
 use super::lower::{LowerResult, Lowerer, refuse};
-use crate::scanner::{BUFFER, TEXT_CALL};
+use crate::scanner::{OUTPUT_VARIABLE, TEXT_CALL};
 
 /// The form in which a bare `super` passes a parameter on.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ impl Lowerer {
         let regexp = self.lower_boxed(regexp)?;
         let Node::Regexp { parts, .. } = &regexp.node else { return Ok(None) };
         let names = match parts.as_slice() {
-            [Part::Text(source)] => group_names(source),
+            [LiteralPart::Text(source)] => group_names(source),
             _ => Vec::new(),
         };
         let value = self.lower_boxed(value)?;
@@ -63,13 +63,13 @@ impl Lowerer {
     /// Lowers the two calls that the scanner generates: text, and `<%= … %>`. Returns `None` for other calls.
     pub(super) fn lower_output(&mut self, send: &nodes::Send) -> LowerResult<Option<Node>> {
         if send.recv.is_none() && send.method_name == TEXT_CALL {
-            if let (Some(_), [Ast::Int(number)]) = (self.find_slot(BUFFER), send.args.as_slice())
+            if let (Some(_), [Ast::Int(number)]) = (self.find_slot(OUTPUT_VARIABLE), send.args.as_slice())
                 && let Ok(number) = number.value.parse()
             {
                 return Ok(Some(Node::Text(number)));
             }
             // The buffer is not visible in a method. A call of its name raises the same error as in Ruby.
-            let name = self.intern_name(BUFFER);
+            let name = self.intern_name(OUTPUT_VARIABLE);
             let call =
                 MethodCall { receiver: None, name, args: Vec::new(), block: None, is_safe_navigation: false };
             return Ok(Some(Node::Call(Box::new(call))));
@@ -82,7 +82,7 @@ impl Lowerer {
             return Ok(None);
         };
         let [Ast::Send(to_s)] = outer.statements.as_slice() else { return Ok(None) };
-        if buffer.name != BUFFER || to_s.method_name != "to_s" || !to_s.args.is_empty() {
+        if buffer.name != OUTPUT_VARIABLE || to_s.method_name != "to_s" || !to_s.args.is_empty() {
             return Ok(None);
         }
         match to_s.recv.as_deref() {

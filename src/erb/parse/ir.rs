@@ -28,7 +28,7 @@ pub(crate) struct Slot {
 
 /// A piece of an interpolated literal.
 #[derive(Debug)]
-pub(crate) enum Part {
+pub(crate) enum LiteralPart {
     Text(Arc<str>),
     Code(Expr),
 }
@@ -50,11 +50,11 @@ pub(crate) enum Node {
     Str(Arc<str>),
     /// A string that is not UTF-8.
     Binary(Arc<[u8]>),
-    Interpolated(Vec<Part>),
+    Interpolated(Vec<LiteralPart>),
     Symbol(Name),
-    InterpolatedSymbol(Vec<Part>),
+    InterpolatedSymbol(Vec<LiteralPart>),
     Regexp {
-        parts: Vec<Part>,
+        parts: Vec<LiteralPart>,
         options: Arc<str>,
     },
     Array(Vec<Expr>),
@@ -303,11 +303,11 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct MultiTarget {
     /// The targets before the splat.
-    pub before: Vec<Target>,
+    pub leading_targets: Vec<Target>,
     /// The splat and its target.
     pub splat: Option<Option<Box<Target>>>,
     /// The targets after the splat.
-    pub after: Vec<Target>,
+    pub trailing_targets: Vec<Target>,
 }
 
 /// A `when` of a `case`.
@@ -349,15 +349,15 @@ pub(crate) enum Pattern {
     Either(Box<Pattern>, Box<Pattern>),
     Array {
         constant: Option<Expr>,
-        before: Vec<Pattern>,
+        leading_patterns: Vec<Pattern>,
         rest: Option<Option<Slot>>,
-        after: Vec<Pattern>,
+        trailing_patterns: Vec<Pattern>,
     },
     Find {
         constant: Option<Expr>,
-        before: Option<Slot>,
+        slot_before: Option<Slot>,
         middle: Vec<Pattern>,
-        after: Option<Slot>,
+        slot_after: Option<Slot>,
     },
     Hash {
         constant: Option<Expr>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 use lib_ruby_parser::nodes;
 
-use super::ir::{Expr, Node, Pair, Part};
+use super::ir::{Expr, LiteralPart, Node, Pair};
 use super::lower::{LowerResult, Lowerer, construct_name, refuse};
 
 /// Returns true if both expressions are the same literal.
@@ -61,17 +61,17 @@ impl Lowerer {
         Ok(pairs)
     }
 
-    pub(super) fn lower_parts(&mut self, list: &[Ast]) -> LowerResult<Vec<Part>> {
-        let mut parts: Vec<Part> = Vec::new();
+    pub(super) fn lower_parts(&mut self, list: &[Ast]) -> LowerResult<Vec<LiteralPart>> {
+        let mut parts: Vec<LiteralPart> = Vec::new();
         for ast in list {
             match ast {
                 Ast::Str(text) => match std::str::from_utf8(text.value.as_raw()) {
-                    Ok(text) => parts.push(Part::Text(Arc::from(text))),
+                    Ok(text) => parts.push(LiteralPart::Text(Arc::from(text))),
                     Err(_) => return refuse(ast, "interpolation in a string that is not UTF-8"),
                 },
                 // Adjacent literals (`"a" "b#{c}"`) are nested in the syntax tree.
                 Ast::Dstr(inner) => parts.extend(self.lower_parts(&inner.parts)?),
-                other => parts.push(Part::Code(self.lower_expr(other)?)),
+                other => parts.push(LiteralPart::Code(self.lower_expr(other)?)),
             }
         }
         Ok(parts)
@@ -79,9 +79,11 @@ impl Lowerer {
 
     pub(super) fn lower_interpolation(&mut self, list: &[Ast]) -> LowerResult<Node> {
         let parts = self.lower_parts(list)?;
-        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
-            let text: String =
-                parts.iter().map(|part| if let Part::Text(text) = part { &**text } else { "" }).collect();
+        if parts.iter().all(|part| matches!(part, LiteralPart::Text(_))) {
+            let text: String = parts
+                .iter()
+                .map(|part| if let LiteralPart::Text(text) = part { &**text } else { "" })
+                .collect();
             return Ok(Node::Str(Arc::from(text)));
         }
         Ok(Node::Interpolated(parts))
@@ -93,19 +95,19 @@ impl Lowerer {
             _ => String::new(),
         };
         let parts = match self.lower_interpolation(&regexp.parts)? {
-            Node::Str(text) => vec![Part::Text(text)],
+            Node::Str(text) => vec![LiteralPart::Text(text)],
             Node::Interpolated(parts) => parts,
             _ => Vec::new(),
         };
         // The parser turns `\c` and `\M-` into NUL and another character. NUL never occurs in a template.
-        let is_odd = |part: &Part| matches!(part, Part::Text(text) if text.contains('\0'));
+        let is_odd = |part: &LiteralPart| matches!(part, LiteralPart::Text(text) if text.contains('\0'));
         if let Some(first) = regexp.parts.first()
             && parts.iter().any(is_odd)
         {
             return refuse(first, "a control character in a regular expression");
         }
         // `o` evaluates the parts only once, which changes nothing if they are literal.
-        if parts.iter().all(|part| matches!(part, Part::Text(_))) {
+        if parts.iter().all(|part| matches!(part, LiteralPart::Text(_))) {
             options.retain(|option| option != 'o');
         }
         Ok(Node::Regexp { parts, options: Arc::from(options) })

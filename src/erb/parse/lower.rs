@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lib_ruby_parser::Node as Ast;
 
 use super::call::group_names;
-use super::ir::{Body, ConstScope, Expr, MethodCall, Name, Node, Params, Part, Slot};
+use super::ir::{Body, ConstScope, Expr, LiteralPart, MethodCall, Name, Node, Params, Slot};
 use super::literal::lower_integer;
 
 /// The construct that an error names if expressions nest deeper than [`MAX_DEPTH`].
@@ -31,7 +31,7 @@ pub(super) struct UnsupportedConstruct {
 pub(super) type LowerResult<T> = Result<T, UnsupportedConstruct>;
 
 /// The local variables of one body.
-struct Scope {
+struct LocalScope {
     /// The names of the variables, by slot.
     names: Vec<Name>,
     /// True for a block, which sees the variables around it. False for a method, class or template.
@@ -40,7 +40,7 @@ struct Scope {
 
 /// The state of lowering one template.
 pub(super) struct Lowerer {
-    scopes: Vec<Scope>,
+    scopes: Vec<LocalScope>,
     /// The names that [`Lowerer::intern_name`] has returned.
     names: HashSet<Name>,
     /// For each body that is being lowered, the number of loops in it that are being lowered.
@@ -119,7 +119,7 @@ impl Lowerer {
         params: impl FnOnce(&mut Self) -> LowerResult<Params>,
         code: Option<&Ast>,
     ) -> LowerResult<Body> {
-        self.scopes.push(Scope { names: Vec::new(), sees_outer_variables });
+        self.scopes.push(LocalScope { names: Vec::new(), sees_outer_variables });
         self.loops.push(0);
         let result = params(self).and_then(|params| Ok((params, self.lower_optional(code)?)));
         self.loops.pop();
@@ -365,7 +365,7 @@ impl Lowerer {
                 let value = self.lower_boxed(&node.value)?;
                 let mut names = Vec::new();
                 if let Node::Regexp { parts, .. } = &regexp.node
-                    && let [Part::Text(source)] = parts.as_slice()
+                    && let [LiteralPart::Text(source)] = parts.as_slice()
                 {
                     for name in group_names(source) {
                         let slot = self.find_or_declare(&name);

@@ -75,7 +75,8 @@ impl Lowerer {
 
     /// Lowers a destructured parameter. Its names hide variables around the block.
     fn lower_nested_param(&mut self, items: &[Ast]) -> LowerResult<MultiTarget> {
-        let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
+        let mut multi =
+            MultiTarget { leading_targets: Vec::new(), splat: None, trailing_targets: Vec::new() };
         for item in items {
             let target = match item {
                 Ast::Arg(arg) => Target::Local(Slot { depth: 0, index: self.declare(&arg.name) }),
@@ -90,7 +91,11 @@ impl Lowerer {
                 }
                 other => return refuse(other, "this parameter"),
             };
-            if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
+            if multi.splat.is_some() {
+                multi.trailing_targets.push(target)
+            } else {
+                multi.leading_targets.push(target)
+            }
         }
         Ok(multi)
     }

@@ -31,14 +31,14 @@ impl Lowerer {
             Ast::ConstPattern(node) => {
                 let class = self.lower_expr(&node.const_)?;
                 match self.lower_pattern(&node.pattern)? {
-                    Pattern::Array { before, rest, after, .. } => {
-                        Pattern::Array { constant: Some(class), before, rest, after }
+                    Pattern::Array { leading_patterns, rest, trailing_patterns, .. } => {
+                        Pattern::Array { constant: Some(class), leading_patterns, rest, trailing_patterns }
                     }
                     Pattern::Hash { entries, rest, .. } => {
                         Pattern::Hash { constant: Some(class), entries, rest }
                     }
-                    Pattern::Find { before, middle, after, .. } => {
-                        Pattern::Find { constant: Some(class), before, middle, after }
+                    Pattern::Find { slot_before, middle, slot_after, .. } => {
+                        Pattern::Find { constant: Some(class), slot_before, middle, slot_after }
                     }
                     _ => Pattern::Constant(class),
                 }
@@ -61,21 +61,21 @@ impl Lowerer {
     /// Lowers `[pattern, *rest, pattern]`. With `allows_rest`, as for `[pattern, ]`, further items match
     /// without a splat.
     fn lower_array_pattern(&mut self, elements: &[Ast], allows_rest: bool) -> LowerResult<Pattern> {
-        let mut before = Vec::new();
+        let mut leading_patterns = Vec::new();
         let mut rest = None;
-        let mut after = Vec::new();
+        let mut trailing_patterns = Vec::new();
         for element in elements {
             if let Some(slot) = self.declare_rest_slot(element) {
                 rest = Some(slot);
                 continue;
             }
             let pattern = self.lower_pattern(element)?;
-            if rest.is_some() { after.push(pattern) } else { before.push(pattern) }
+            if rest.is_some() { trailing_patterns.push(pattern) } else { leading_patterns.push(pattern) }
         }
         if allows_rest && rest.is_none() {
             rest = Some(None);
         }
-        Ok(Pattern::Array { constant: None, before, rest, after })
+        Ok(Pattern::Array { constant: None, leading_patterns, rest, trailing_patterns })
     }
 
     fn lower_find_pattern(&mut self, elements: &[Ast]) -> LowerResult<Pattern> {
@@ -87,9 +87,9 @@ impl Lowerer {
                 None => middle.push(self.lower_pattern(element)?),
             }
         }
-        let after = splats.pop().flatten();
-        let before = splats.pop().flatten();
-        Ok(Pattern::Find { constant: None, before, middle, after })
+        let slot_after = splats.pop().flatten();
+        let slot_before = splats.pop().flatten();
+        Ok(Pattern::Find { constant: None, slot_before, middle, slot_after })
     }
 
     /// Lowers `{key: pattern, key:, **rest}`.

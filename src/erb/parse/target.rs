@@ -91,7 +91,8 @@ impl Lowerer {
     }
 
     pub(super) fn lower_multi_target(&mut self, items: &[Ast]) -> LowerResult<MultiTarget> {
-        let mut multi = MultiTarget { before: Vec::new(), splat: None, after: Vec::new() };
+        let mut multi =
+            MultiTarget { leading_targets: Vec::new(), splat: None, trailing_targets: Vec::new() };
         for item in items {
             match item {
                 Ast::Splat(splat) => {
@@ -104,7 +105,11 @@ impl Lowerer {
                 }
                 other => {
                     let target = self.lower_target(other)?;
-                    if multi.splat.is_some() { multi.after.push(target) } else { multi.before.push(target) }
+                    if multi.splat.is_some() {
+                        multi.trailing_targets.push(target)
+                    } else {
+                        multi.leading_targets.push(target)
+                    }
                 }
             }
         }
@@ -117,8 +122,8 @@ impl Lowerer {
         match ast {
             Ast::Mlhs(list) => Ok((self.lower_multi_target(&list.items)?, false)),
             one => {
-                let before = vec![self.lower_target(one)?];
-                Ok((MultiTarget { before, splat: None, after: Vec::new() }, true))
+                let leading_targets = vec![self.lower_target(one)?];
+                Ok((MultiTarget { leading_targets, splat: None, trailing_targets: Vec::new() }, true))
             }
         }
     }

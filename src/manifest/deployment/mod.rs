@@ -30,7 +30,7 @@ pub(crate) use parse::{CPI_KEYS, unknown_cpi_key};
 pub use registry::{RegistryConfig, SshTunnel, TunnelKey};
 pub(crate) use sections::BY_CPI;
 pub use stemcell::StemcellSpec;
-pub(crate) use vm::{RESOURCES, misspelt_size};
+pub(crate) use vm::{RESOURCE_KEYS, misspelt_size};
 
 /// A validated manifest.
 #[derive(Debug, Clone)]

@@ -949,9 +949,9 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         let subnets =
             "subnets: [{az: z2, dns: [1.1.1.1]}, {azs: [z1], dns: [8.8.8.8], cloud_properties: {id: d}}]";
         let network = format!("networks: [{{name: net, type: dynamic, {subnets}}}]\ninstance_groups:");
-        let (before, rest) = V2.split_once("networks:\n").unwrap();
-        let after = rest.split_once("instance_groups:").unwrap().1;
-        let text = format!("{before}{network}{after}").replace(", static_ips: [10.0.1.2]", "");
+        let (text_before, rest) = V2.split_once("networks:\n").unwrap();
+        let text_after = rest.split_once("instance_groups:").unwrap().1;
+        let text = format!("{text_before}{network}{text_after}").replace(", static_ips: [10.0.1.2]", "");
         let deployment = parse(&text, None).unwrap();
         let expected = json!({"type": "dynamic", "dns": ["8.8.8.8"], "cloud_properties": {"id": "d"},
             "default": ["dns", "gateway"]});

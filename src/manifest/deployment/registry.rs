@@ -13,9 +13,9 @@ use crate::reader::{Field, Problems};
 use base::redact::Redactor;
 use base::secret::Secret;
 
-const HOST: &str = "127.0.0.1";
-const PORT: u16 = 6901;
-const USERNAME: &str = "registry";
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 6901;
+const DEFAULT_USERNAME: &str = "registry";
 const SSH_PORT: u16 = 22;
 
 /// Address and credentials of the registry on this machine.
@@ -84,9 +84,13 @@ pub(super) fn read(
     let field = cpi_registry.or_else(|| provider.get("properties")?.get("registry"));
     let registry = match (&field, &tunnel) {
         (Some(field), _) => read_registry(field, redactor, problems),
-        (None, Some(tunnel)) => {
-            Some(registry_config(tunnel, HOST.to_owned(), PORT, None, generate_password(redactor)))
-        }
+        (None, Some(tunnel)) => Some(registry_config(
+            tunnel,
+            DEFAULT_HOST.to_owned(),
+            DEFAULT_PORT,
+            None,
+            generate_password(redactor),
+        )),
         (None, None) => None,
     };
     if let Some(registry) = &registry {
@@ -107,7 +111,7 @@ fn read_registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems
         return None;
     }
     let host = field.optional_text("host", problems).filter(|host| !host.trim().is_empty());
-    let port = read_port(field, PORT, problems);
+    let port = read_port(field, DEFAULT_PORT, problems);
     let username = read_nonblank_text(field, "username", problems);
     let password = read_nonblank_text(field, "password", problems);
     let password =
@@ -118,7 +122,7 @@ fn read_registry(field: &Field<'_>, redactor: &Redactor, problems: &mut Problems
     {
         field.add_problem(problems, "must not contain a colon, which ends the user name in HTTP Basic auth");
     }
-    Some(registry_config(field, host.unwrap_or_else(|| HOST.to_owned()), port?, username, password))
+    Some(registry_config(field, host.unwrap_or_else(|| DEFAULT_HOST.to_owned()), port?, username, password))
 }
 
 /// Returns the registry of these settings, with the default user name if there is none.
@@ -132,7 +136,7 @@ fn registry_config(
     RegistryConfig {
         host,
         port,
-        username: username.unwrap_or_else(|| USERNAME.to_owned()),
+        username: username.unwrap_or_else(|| DEFAULT_USERNAME.to_owned()),
         password,
         place: field.place(),
     }
@@ -219,7 +223,7 @@ mod tests {
         let (registry, tunnel) = (registry.unwrap(), tunnel.unwrap());
         assert_eq!(
             (registry.host.as_str(), registry.port, registry.username.as_str()),
-            (HOST, PORT, USERNAME)
+            (DEFAULT_HOST, DEFAULT_PORT, DEFAULT_USERNAME)
         );
         assert_eq!(registry.password.expose().len(), 36);
         assert_eq!(tunnel.port, 22);

@@ -13,9 +13,9 @@ use base::error::did_you_mean;
 use yaml::Node;
 
 /// The keys of an instance group that size its VM.
-const SIZES: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
+const SIZE_KEYS: [&str; 3] = ["resource_pool", "vm_type", "vm_resources"];
 /// The keys of `vm_resources`.
-pub(crate) const RESOURCES: [&str; 3] = ["cpu", "ram", "ephemeral_disk_size"];
+pub(crate) const RESOURCE_KEYS: [&str; 3] = ["cpu", "ram", "ephemeral_disk_size"];
 
 /// The parts of a [`VmSpec`](super::VmSpec), and the stemcell.
 pub(super) struct VmParts {
@@ -43,12 +43,12 @@ pub(super) fn read(
     problems: &mut Problems,
 ) -> Option<VmParts> {
     let sizes: Vec<(&str, Field<'_>)> =
-        SIZES.into_iter().filter_map(|key| Some((key, group.get(key)?))).collect();
+        SIZE_KEYS.into_iter().filter_map(|key| Some((key, group.get(key)?))).collect();
     let pool = read_resource_pool(sections, group, problems);
     let mut vm = match sizes.as_slice() {
         [] => {
             let key = misspelt_size(group.node).unwrap_or_default();
-            let hint = did_you_mean(key, SIZES);
+            let hint = did_you_mean(key, SIZE_KEYS);
             let problem = format!("needs `vm_type`, `vm_resources` or `resource_pool`{hint}");
             group.add_problem_at(key, problems, problem);
             return None;
@@ -112,7 +112,7 @@ fn read_vm_resources(field: &Field<'_>, problems: &mut Problems) -> Option<VmRes
         return None;
     }
     let mut size = Map::new();
-    for key in RESOURCES {
+    for key in RESOURCE_KEYS {
         let (unit, number) = match key {
             "cpu" => ("", field.optional_number(key, 1, problems)),
             _ => (" in MiB", field.optional_mebibytes(key, 1, problems)),

@@ -7,8 +7,8 @@ use super::apply;
 use super::item_lookup::ItemLookup;
 use super::path::{ParseError, Path};
 use super::walk::PathError;
+use crate::document_kind;
 use crate::node_kind::kind_with_article;
-use crate::shape;
 use base::error::{did_you_mean, nearest};
 use base::text::{and_list, shell_word};
 use base::{Error, Result};
@@ -59,8 +59,8 @@ impl Ops {
                     root.position.describe(),
                     kind_with_article(&root)
                 ))
-                .with_hint(match shape::option_of_variables(&root) {
-                    None if shape::has_manifest_section(&root) => {
+                .with_hint(match document_kind::variables_option(&root) {
+                    None if document_kind::has_manifest_section(&root) => {
                         format!("it is a manifest: leave out `-o {path}`")
                     }
                     Some(option) => format!("it has variables: pass it with `{option} {path}`"),

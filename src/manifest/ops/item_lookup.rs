@@ -89,7 +89,7 @@ impl ItemLookup {
             let mut by_hash = HashMap::with_capacity_and_hasher(items.len(), RandomState::default());
             for (index, item) in items.iter().enumerate() {
                 if let Some(text) = text(item, key) {
-                    enter(&mut by_hash, self.hasher.hash_one(text), index);
+                    add_index(&mut by_hash, self.hasher.hash_one(text), index);
                 }
             }
             by_hash
@@ -116,7 +116,7 @@ impl ItemLookup {
                 shift(by_hash, |other| other + usize::from(other >= index));
             }
             if let Some(text) = items.get(index).and_then(|item| text(item, key)) {
-                enter(by_hash, self.hasher.hash_one(text), index);
+                add_index(by_hash, self.hasher.hash_one(text), index);
             }
         }
         self.lists.insert(address(items), list);
@@ -130,7 +130,7 @@ impl ItemLookup {
         let is_last = item_address.index == list.length;
         for (key, by_hash) in list.existing_tables() {
             if let Some(text) = text(item, key) {
-                leave(by_hash, self.hasher.hash_one(text), item_address.index);
+                remove_index(by_hash, self.hasher.hash_one(text), item_address.index);
             }
             if !is_last {
                 shift(by_hash, |index| index - usize::from(index > item_address.index));
@@ -144,10 +144,10 @@ impl ItemLookup {
         let Some(list) = self.lists.get_mut(&item_address.list) else { return };
         for (key, by_hash) in list.existing_tables() {
             if let Some(text) = text(old, key) {
-                leave(by_hash, self.hasher.hash_one(text), item_address.index);
+                remove_index(by_hash, self.hasher.hash_one(text), item_address.index);
             }
             if let Some(text) = text(new, key) {
-                enter(by_hash, self.hasher.hash_one(text), item_address.index);
+                add_index(by_hash, self.hasher.hash_one(text), item_address.index);
             }
         }
     }
@@ -168,10 +168,10 @@ impl ItemLookup {
             return;
         };
         if let Some(text) = old.and_then(Node::as_str) {
-            leave(by_hash, self.hasher.hash_one(text), item_address.index);
+            remove_index(by_hash, self.hasher.hash_one(text), item_address.index);
         }
         if let Some(text) = new.and_then(Node::as_str) {
-            enter(by_hash, self.hasher.hash_one(text), item_address.index);
+            add_index(by_hash, self.hasher.hash_one(text), item_address.index);
         }
     }
 
@@ -201,12 +201,12 @@ impl ListLookup {
 }
 
 /// Adds the index of an item under the hash of its text.
-fn enter(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
+fn add_index(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
     by_hash.entry(hash).and_modify(|entry| *entry = SEVERAL_ITEMS).or_insert(index);
 }
 
 /// Removes an index. If several items had the hash, it stays unknown which ones are left.
-fn leave(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
+fn remove_index(by_hash: &mut HashMap<u64, usize, RandomState>, hash: u64, index: usize) {
     if by_hash.get(&hash) == Some(&index) {
         by_hash.remove(&hash);
     }

@@ -35,11 +35,11 @@ pub(super) fn find_alternatives<'a>(
         names => {
             let quoted_names: Vec<String> =
                 names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", show(name))).collect();
-            let more = match names.len().saturating_sub(MAX_LISTED_NAMES) {
+            let hidden_count = match names.len().saturating_sub(MAX_LISTED_NAMES) {
                 0 => String::new(),
-                more => format!(" and {more} more"),
+                hidden_count => format!(" and {hidden_count} more"),
             };
-            format!("there are {}{more}", quoted_names.join(", "))
+            format!("there are {}{hidden_count}", quoted_names.join(", "))
         }
     })
 }

@@ -35,7 +35,7 @@ use yaml::{Data, Mapping, Node, Position};
 /// The minimum length of a text that is secret wherever it occurs.
 const MIN_SECRET_CHARS: usize = 8;
 /// The end of the first line of a private key in PEM.
-const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+const PRIVATE_KEY_LINE_END: &str = "PRIVATE KEY-----";
 
 /// The manifest and its inputs, as far as they have been read.
 #[derive(Default)]
@@ -214,7 +214,9 @@ impl<'n> ClassifiedTexts<'n> {
                 }
                 self.secret_texts.extend(credentials);
                 let is_secret = match name_class {
-                    NameClass::Plain => text.len() > PRIVATE_KEY.len() && text.contains(PRIVATE_KEY),
+                    NameClass::Plain => {
+                        text.len() > PRIVATE_KEY_LINE_END.len() && text.contains(PRIVATE_KEY_LINE_END)
+                    }
                     NameClass::Key => !has_public_form(text) && !is_path(text),
                     NameClass::Secret => !has_public_form(text),
                     NameClass::Declared => true,

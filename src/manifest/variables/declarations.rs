@@ -1,12 +1,12 @@
 //! The declarations of manifests, for commands that work on a vars store.
 
-use super::{Definition, Definitions, Sources};
+use super::{Definition, Definitions, GivenValues};
 
 /// Declarations of manifests, with the values that their options may refer to.
 #[derive(Debug, Default)]
 pub struct Declarations {
     /// Values from the command line.
-    pub sources: Sources,
+    pub given_values: GivenValues,
     /// The `variables:` of each manifest.
     pub manifests: Vec<Definitions>,
 }

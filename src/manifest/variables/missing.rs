@@ -164,7 +164,7 @@ impl MissingVariable {
         if self.positions.len() > MAX_SHOWN_POSITIONS {
             places.push(match self.positions.len() - MAX_SHOWN_POSITIONS {
                 1 => "1 more place".to_owned(),
-                more => format!("{more} more places"),
+                hidden_count => format!("{hidden_count} more places"),
             });
         }
         let (first_place, other_places) = match places.split_first() {

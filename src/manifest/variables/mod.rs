@@ -10,21 +10,21 @@
 mod declarations;
 mod definitions;
 mod descend;
+mod given_values;
 mod missing;
 mod origin;
 mod previous_mbus;
 mod resolver;
-mod sources;
 pub mod syntax;
 mod values;
 
 pub use declarations::Declarations;
 pub use definitions::{Definition, Definitions, UpdateMode};
+pub(crate) use given_values::prefix_warnings;
+pub use given_values::{GivenValues, PLACEHOLDER};
 pub use missing::MissingVariables;
 pub use origin::{VariableOrigin, VariableSource};
 pub(crate) use previous_mbus::{MbusOutline, PreviousMbus};
 pub use resolver::Resolver;
-pub(crate) use sources::prefix_warnings;
-pub use sources::{PLACEHOLDER, Sources};
 pub use values::VariableValue;
 pub(crate) use values::values;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Definitions, Sources};
+use super::{Definitions, GivenValues};
 use crate::vars_store::{VarsStore, command_line};
 use base::Error;
 use base::text::shell_word;
@@ -33,11 +33,11 @@ impl VariableOrigin {
     /// Returns the origin of the value that `((name))` stands for. Returns `None` if it has no value.
     pub(crate) fn of(
         name: &str,
-        sources: &Sources,
+        given_values: &GivenValues,
         store: Option<&VarsStore>,
         definitions: &Definitions,
     ) -> Option<Self> {
-        let source = match (sources.get(name), store.filter(|store| store.get(name).is_some())) {
+        let source = match (given_values.get(name), store.filter(|store| store.get(name).is_some())) {
             (Some(value), _) => match value.position.file() {
                 Some(file) => VariableSource::File(file.to_owned()),
                 None => VariableSource::Given,

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{Definitions, Resolver, Sources};
+use super::{Definitions, GivenValues, Resolver};
 use crate::vars_store::{VarsStore, previous};
 use yaml::Node;
 
@@ -40,27 +40,34 @@ impl MbusOutline {
     /// Returns the earlier values, the latest first. Values that cannot be determined are left out.
     pub(crate) fn previous(
         &self,
-        sources: &Sources,
+        given_values: &GivenValues,
         definitions: &Definitions,
         store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Vec<PreviousMbus> {
         let stored_list = store.as_deref().and_then(VarsStore::previous).cloned();
-        if stored_list.is_none() && sources.previous().is_none() {
+        if stored_list.is_none() && given_values.previous().is_none() {
             return Vec::new();
         }
-        let mut earlier_sources = sources.clone();
+        let mut earlier_given_values = given_values.clone();
         let mut candidates = Vec::new();
         let mut store = store;
-        let lists =
-            stored_list.iter().map(|list| (list, false)).chain(sources.previous().map(|list| (list, true)));
+        let lists = stored_list
+            .iter()
+            .map(|list| (list, false))
+            .chain(given_values.previous().map(|list| (list, true)));
         for (list, is_given) in lists {
             for rotation in previous::rotations(list) {
                 // A given value takes precedence over the store, and did so before the rotation.
                 let effective_values =
-                    rotation.into_iter().filter(|(name, _)| is_given || sources.get(name).is_none());
-                effective_values.for_each(|(name, value)| earlier_sources.replace(name, value.clone()));
-                candidates.extend(self.interpolate(&earlier_sources, definitions, store.as_deref_mut(), now));
+                    rotation.into_iter().filter(|(name, _)| is_given || given_values.get(name).is_none());
+                effective_values.for_each(|(name, value)| earlier_given_values.replace(name, value.clone()));
+                candidates.extend(self.interpolate(
+                    &earlier_given_values,
+                    definitions,
+                    store.as_deref_mut(),
+                    now,
+                ));
             }
         }
         candidates
@@ -70,12 +77,12 @@ impl MbusOutline {
     /// because a part of the credentials is of no use.
     fn interpolate(
         &self,
-        sources: &Sources,
+        given_values: &GivenValues,
         definitions: &Definitions,
         store: Option<&mut VarsStore>,
         now: OffsetDateTime,
     ) -> Option<PreviousMbus> {
-        let mut resolver = Resolver::new(sources, definitions, store, now).read_only();
+        let mut resolver = Resolver::new(given_values, definitions, store, now).read_only();
         let mut mbus = self.mbus.clone()?;
         resolver.interpolate(&mut mbus).ok()?;
         // The private key is not kept, so only what is needed is interpolated.

@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use super::descend::descend;
 use super::missing;
 use super::syntax::{self, Reference};
-use super::{Definition, Definitions, MissingVariables, Sources, UpdateMode, VariableOrigin};
+use super::{Definition, Definitions, GivenValues, MissingVariables, UpdateMode, VariableOrigin};
 use crate::node_kind::kind_with_article;
 use crate::vars_store::{Authority, CaReference, GeneratorSpec, KeyPool, VarsStore};
 use base::error::ResultExt;
@@ -45,7 +45,7 @@ impl Deref for ResolvedValue<'_> {
 
 /// Resolves references from the given values, then the vars store, then by generating a value.
 pub struct Resolver<'a> {
-    sources: &'a Sources,
+    given_values: &'a GivenValues,
     definitions: &'a Definitions,
     store: Option<&'a mut VarsStore>,
     keys: KeyPool,
@@ -72,13 +72,13 @@ pub struct Resolver<'a> {
 impl<'a> Resolver<'a> {
     /// Creates a resolver. `now` is the start of validity of new certificates.
     pub fn new(
-        sources: &'a Sources,
+        given_values: &'a GivenValues,
         definitions: &'a Definitions,
         store: Option<&'a mut VarsStore>,
         now: OffsetDateTime,
     ) -> Self {
         Resolver {
-            sources,
+            given_values,
             definitions,
             store,
             keys: KeyPool::default(),
@@ -107,13 +107,13 @@ impl<'a> Resolver<'a> {
     /// generated before it are kept.
     pub fn generate(&mut self) -> Result<()> {
         let Some(store) = self.store.as_deref_mut() else { return Ok(()) };
-        let sources = self.sources;
+        let given_values = self.given_values;
         let candidates = |store: &VarsStore| -> Vec<&'a Definition> {
             self.definitions
                 .iter()
                 .filter(|definition| {
                     definition.kind.is_some()
-                        && sources.get(&definition.name).is_none()
+                        && given_values.get(&definition.name).is_none()
                         && (store.get(&definition.name).is_none()
                             || definition.update_mode == UpdateMode::Converge)
                 })
@@ -124,7 +124,7 @@ impl<'a> Resolver<'a> {
         }
         // Options are checked before time is spent on keys.
         for definition in candidates(store) {
-            check_literal(definition)?;
+            check_literal_definition(definition)?;
         }
         // Values that another run has generated in the meantime are used.
         store.lock()?;
@@ -171,8 +171,8 @@ impl<'a> Resolver<'a> {
 
     /// Returns the value of a variable without the cache of [`Self::resolve`].
     fn resolve_uncached(&mut self, name: &str, position: &Position) -> Result<Option<ResolvedValue<'a>>> {
-        let sources = self.sources;
-        if let Some(value) = sources.get(name) {
+        let given_values = self.given_values;
+        if let Some(value) = given_values.get(name) {
             return Ok(Some(ResolvedValue::Given(value)));
         }
         Ok(self.obtain_stored(name, position)?.map(|value| ResolvedValue::Stored(Rc::new(value))))
@@ -446,7 +446,7 @@ impl<'a> Resolver<'a> {
 
     /// Returns the origin of a variable's value.
     fn origin(&self, name: &str) -> Option<VariableOrigin> {
-        VariableOrigin::of(name, self.sources, self.store.as_deref(), self.definitions)
+        VariableOrigin::of(name, self.given_values, self.store.as_deref(), self.definitions)
     }
 
     /// Adds to an error about a variable's value: the file that has the value, and how to correct it.
@@ -465,7 +465,7 @@ impl<'a> Resolver<'a> {
     /// Returns the variable that was probably meant by the name of a missing variable.
     pub fn similar_variable(&self, name: &str) -> Option<&str> {
         let variable_names = self
-            .sources
+            .given_values
             .iter()
             .map(|(name, _)| name)
             .chain(self.stored_names())
@@ -496,13 +496,13 @@ impl<'a> Resolver<'a> {
 }
 
 /// Checks the type and options of a definition, if they contain no references.
-fn check_literal(definition: &Definition) -> Result<()> {
-    let refers = |node: &Node| {
+fn check_literal_definition(definition: &Definition) -> Result<()> {
+    let has_reference = |node: &Node| {
         let mut names = BTreeSet::new();
         mark_used(node, &mut names);
         !names.is_empty()
     };
-    if definition.options.as_ref().is_some_and(refers) {
+    if definition.options.as_ref().is_some_and(has_reference) {
         return Ok(());
     }
     GeneratorSpec::parse(definition.kind.as_deref().unwrap_or_default(), definition.options.as_ref())

@@ -10,13 +10,13 @@ fn position() -> Position {
 
 /// Interpolates `text` with these values.
 fn interpolate(text: &str, values: &[(&str, Node)]) -> Result<(Node, Vec<String>)> {
-    let mut sources = Sources::default();
+    let mut given_values = GivenValues::default();
     for (name, value) in values {
-        sources.set(name, value.clone())?;
+        given_values.set(name, value.clone())?;
     }
     let mut node = yaml::load(text, Path::new("m.yml"))?;
     let definitions = Definitions::of(&node)?;
-    let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
+    let mut resolver = Resolver::new(&given_values, &definitions, None, OffsetDateTime::UNIX_EPOCH);
     resolver.interpolate(&mut node)?;
     let missing = resolver.missing_names().into_iter().map(str::to_owned).collect();
     Ok((node, missing))
@@ -37,15 +37,15 @@ fn values_take_the_position_of_their_reference() {
 
 #[test]
 fn references_with_spaces_inside_text_get_a_note() {
-    let (sources, definitions) = (
+    let (given_values, definitions) = (
         {
-            let mut sources = Sources::default();
-            sources.set("a", Node::string("1")).unwrap();
-            sources
+            let mut given_values = GivenValues::default();
+            given_values.set("a", Node::string("1")).unwrap();
+            given_values
         },
         Definitions::default(),
     );
-    let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
+    let mut resolver = Resolver::new(&given_values, &definitions, None, OffsetDateTime::UNIX_EPOCH);
     let mut node = Node { data: Data::String("x (( a ))".into()), position: position() };
     resolver.interpolate(&mut node).unwrap();
     assert_eq!(node.as_str(), Some("x (( a ))"));
@@ -84,11 +84,11 @@ proptest! {
     /// Interpolation never panics, for any tree and values.
     #[test]
     fn interpolation_never_panics(mut node in tree(), a in tree(), b in tree()) {
-        let mut sources = Sources::default();
-        sources.set("a", a).unwrap();
-        sources.set("b", b).unwrap();
+        let mut given_values = GivenValues::default();
+        given_values.set("a", a).unwrap();
+        given_values.set("b", b).unwrap();
         let definitions = Definitions::default();
-        let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
+        let mut resolver = Resolver::new(&given_values, &definitions, None, OffsetDateTime::UNIX_EPOCH);
         let _ = resolver.interpolate(&mut node);
         let _ = resolver.missing_error(true);
     }
@@ -96,8 +96,8 @@ proptest! {
     /// Without values, the tree stays as it is and every reference is missing.
     #[test]
     fn tree_without_values_is_unchanged(node in tree()) {
-        let (sources, definitions) = (Sources::default(), Definitions::default());
-        let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
+        let (given_values, definitions) = (GivenValues::default(), Definitions::default());
+        let mut resolver = Resolver::new(&given_values, &definitions, None, OffsetDateTime::UNIX_EPOCH);
         let mut result = node.clone();
         resolver.interpolate(&mut result).unwrap();
         prop_assert_eq!(resolver.missing_error(true).is_some(), has_references(&node));
@@ -108,11 +108,11 @@ proptest! {
     #[test]
     fn all_references_with_values_are_replaced(texts in prop::collection::vec("(\\(\\(!?[ab]\\)\\)|[xy \
         ]){0,4}", 0..5)) {
-        let mut sources = Sources::default();
-        sources.set("a", Node::string("1")).unwrap();
-        sources.set("b", Node::string("2")).unwrap();
+        let mut given_values = GivenValues::default();
+        given_values.set("a", Node::string("1")).unwrap();
+        given_values.set("b", Node::string("2")).unwrap();
         let definitions = Definitions::default();
-        let mut resolver = Resolver::new(&sources, &definitions, None, OffsetDateTime::UNIX_EPOCH);
+        let mut resolver = Resolver::new(&given_values, &definitions, None, OffsetDateTime::UNIX_EPOCH);
         let mut node: Node = Data::Seq(texts.iter().map(Node::string).collect()).into();
         resolver.interpolate(&mut node).unwrap();
         prop_assert!(!has_references(&node));

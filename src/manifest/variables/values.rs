@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Definitions, Sources};
+use super::{Definitions, GivenValues};
 use crate::vars_store::{VarsStore, previous};
 use base::encoding::sorted_json;
 use yaml::Node;
@@ -29,16 +29,16 @@ impl std::fmt::Debug for VariableValue {
 /// Returns the values of all variables that are declared with a type, in the order of the manifest.
 pub(crate) fn values(
     definitions: &Definitions,
-    sources: &Sources,
+    given_values: &GivenValues,
     store: Option<&VarsStore>,
 ) -> Vec<VariableValue> {
     let typed_definitions = definitions.iter().filter(|definition| definition.kind.is_some());
-    let rotation_lists = store.and_then(VarsStore::previous).into_iter().chain(sources.previous());
+    let rotation_lists = store.and_then(VarsStore::previous).into_iter().chain(given_values.previous());
     let rotated_names: BTreeSet<&str> =
         rotation_lists.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
     typed_definitions
         .map(|definition| {
-            let given_value = sources.get(&definition.name);
+            let given_value = given_values.get(&definition.name);
             let value = given_value.or_else(|| store?.get(&definition.name)).map(canonical);
             VariableValue {
                 name: definition.name.clone(),

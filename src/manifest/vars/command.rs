@@ -9,8 +9,8 @@ use time::OffsetDateTime;
 
 use super::report::{self, VariableRow};
 use super::rotate::{self, RotationResult};
+use crate::document_kind::file_option;
 use crate::ops::PathError;
-use crate::shape::option_of_file;
 use crate::vars_store::previous;
 use crate::vars_store::store::{DEFAULT_SUFFIX, VarsStore, command_line, default_store_path};
 use crate::{Inputs, load, ops};
@@ -154,7 +154,7 @@ fn in_quotes(names: &[String]) -> Vec<String> {
 
 /// Returns true for a file with variables.
 fn is_vars_file(path: &Path) -> bool {
-    option_of_file(path) == Some("--vars-file")
+    file_option(path) == Some("--vars-file")
 }
 
 /// Returns the hint for a manifest or state in place of a vars store: the command with the vars store beside

@@ -229,7 +229,7 @@ fn compare_with_declaration(
 ) -> Result<()> {
     let Some((definitions, definition)) = declarations.get(name) else { return Ok(()) };
     let (Some(kind), Some(value)) = (&definition.kind, store.get(name).cloned()) else { return Ok(()) };
-    let mut resolver = Resolver::new(&declarations.sources, definitions, Some(store), now).read_only();
+    let mut resolver = Resolver::new(&declarations.given_values, definitions, Some(store), now).read_only();
     match resolver.resolve_spec(definition, kind)? {
         Some((spec, authority)) => {
             for problem in spec.mismatches(&value, authority.as_ref()) {

@@ -197,7 +197,8 @@ impl Rotation<'_> {
             let kind = definition.kind.clone().unwrap_or_default();
             let path = store.path().to_owned();
             let mut resolver =
-                Resolver::new(&self.declarations.sources, definitions, Some(store), self.now).read_only();
+                Resolver::new(&self.declarations.given_values, definitions, Some(store), self.now)
+                    .read_only();
             if let Some(inputs) = resolver.resolve_spec(definition, &kind)? {
                 return Ok(inputs);
             }

@@ -51,7 +51,7 @@ pub(crate) const ALTERNATIVE_NAMES: &str = "alternative_names";
 /// The option that makes a certificate that of a CA.
 pub(crate) const IS_CA: &str = "is_ca";
 
-const NAMES: [&str; 9] = [
+const OPTION_NAMES: [&str; 9] = [
     "common_name",
     "organization",
     ALTERNATIVE_NAMES,
@@ -88,7 +88,7 @@ pub(super) const KEY_USAGES: [&str; 9] = [
 impl CertificateOptions {
     /// Parses the `options` of a definition.
     pub fn parse(options: Option<&Node>) -> Result<Self> {
-        check_names(options, &NAMES)?;
+        check_names(options, &OPTION_NAMES)?;
         let get = |name: &str| options.and_then(|options| options.get(name)).filter(|value| !value.is_null());
         let (dns_names, addresses) = parse_alternative_names(get(ALTERNATIVE_NAMES))?;
         let parsed_options = CertificateOptions {

@@ -32,7 +32,7 @@ pub enum GeneratorSpec {
 /// The maximum length of a password, so that a mistyped option does not fill the disk.
 const MAX_PASSWORD_CHARS: i64 = 1024 * 1024;
 
-const TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
+const VARIABLE_TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
 impl GeneratorSpec {
     /// Parses the type and interpolated options of a definition.
@@ -55,8 +55,8 @@ impl GeneratorSpec {
             "ssh" => Ok(GeneratorSpec::Ssh(parse_key_length(get("key_length"))?.unwrap_or(KeySize::Rsa2048))),
             other => Err(Error::invalid(format!("there is no variable type '{other}'")).with_nearest(
                 other,
-                TYPES,
-                || Some(format!("the types are {}", and_list(&TYPES))),
+                VARIABLE_TYPES,
+                || Some(format!("the types are {}", and_list(&VARIABLE_TYPES))),
             )),
         }
     }

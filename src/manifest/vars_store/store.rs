@@ -5,9 +5,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::previous;
+use crate::document_kind::{MANIFEST_SECTIONS, matched_state_key};
 use crate::files;
 use crate::node_kind::kind_with_article;
-use crate::shape::{MANIFEST_SECTIONS, state_key};
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
 use base::files::directory::{check_directory, parent};
@@ -104,7 +104,7 @@ impl VarsStore {
     pub fn check_is_vars_store(&self, option: &str) -> Result<()> {
         let has_key = |key: &str| self.get(key).is_some();
         let manifest_key = || MANIFEST_SECTIONS.into_iter().find(|key| has_key(key));
-        let state_match = state_key(has_key).map(|key| ("state", key));
+        let state_match = matched_state_key(has_key).map(|key| ("state", key));
         match state_match.or_else(|| manifest_key().map(|key| ("manifest", key))) {
             None => Ok(()),
             Some((kind, key)) => Err(Error::invalid(format!(

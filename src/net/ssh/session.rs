@@ -151,12 +151,12 @@ pub async fn connect(server: &SshServer) -> Result<SshSession, SshError> {
         config.preferred.key = Cow::Owned(kinds);
     }
     let presented_key = Arc::new(Mutex::new(None));
-    let client = SessionCallbacks {
+    let callbacks = SessionCallbacks {
         presented_key: Arc::clone(&presented_key),
         recorded_key: recorded_key.clone(),
         forward_sender: server.forward_sender.clone(),
     };
-    let handshake = client::connect_stream(Arc::new(config), stream, client);
+    let handshake = client::connect_stream(Arc::new(config), stream, callbacks);
     let outcome = timeout(STEP_TIMEOUT, handshake).await;
     let presented_key = presented_key.lock().take();
     if let (Some(recorded_key), Some(presented_key)) = (&recorded_key, &presented_key)

@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(check("others", b"content", &keys), Err(SignatureError::OtherMessage));
         assert_eq!(check(NAMESPACE, b"content", &[other_verifying_key]), Err(SignatureError::Untrusted));
         assert_eq!(check(NAMESPACE, b"content", &[]), Err(SignatureError::Untrusted));
-        for damaged in ["", "no signature", &signature.replace('B', "C")] {
-            assert!(verify(damaged, NAMESPACE, b"content", &keys).is_err(), "{damaged}");
+        for damaged_signature in ["", "no signature", &signature.replace('B', "C")] {
+            assert!(verify(damaged_signature, NAMESPACE, b"content", &keys).is_err(), "{damaged_signature}");
         }
     }
 

@@ -226,9 +226,9 @@ fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
         ErrorKind::InvalidQuotedScalarIndent => indent(text, error.marker()),
         // The rest of the line is a comment, so the inserted space moves no node.
         ErrorKind::CommentNotSeparated => {
-            let (before, after) = text.split_at_checked(error.marker().byte_offset()?)?;
-            let is_glued = after.starts_with('#') && before.ends_with(['"', '\'', ']', '}']);
-            is_glued.then(|| (format!("{before} {after}"), 0))
+            let (text_before, text_after) = text.split_at_checked(error.marker().byte_offset()?)?;
+            let is_glued = text_after.starts_with('#') && text_before.ends_with(['"', '\'', ']', '}']);
+            is_glued.then(|| (format!("{text_before} {text_after}"), 0))
         }
         _ => None,
     }
@@ -237,8 +237,8 @@ fn correct_syntax(text: &str, error: &ScanError) -> Option<(String, usize)> {
 /// Indents a line of a quoted scalar, whose leading spaces do not count, deeper than every open block.
 /// Returns the text and the added columns; `None` if it is deep enough.
 fn indent(text: &str, mark: &Marker) -> Option<(String, usize)> {
-    let (before, _) = text.split_at_checked(mark.byte_offset()?)?;
-    let start = before.rfind(['\n', '\r']).map_or(0, |line_break| line_break + 1);
+    let (text_before, _) = text.split_at_checked(mark.byte_offset()?)?;
+    let start = text_before.rfind(['\n', '\r']).map_or(0, |line_break| line_break + 1);
     let prefix_length = |line: &str| line.bytes().take_while(|byte| b" -?:".contains(byte)).count();
     let width = 1 + text[..start].split(['\n', '\r']).map(prefix_length).max().unwrap_or(0);
     (mark.col() < width).then(|| (format!("{}{:width$}{}", &text[..start], "", &text[start..]), width))
@@ -399,18 +399,18 @@ fn range_in(document: &str, part: &str) -> Option<(u32, u32)> {
 /// key.
 fn is_half_key(span: &Span, text: &str) -> bool {
     let (start, end) = (span.start.byte_offset(), span.end.byte_offset());
-    let Some((before, after)) =
+    let Some((text_before, text_after)) =
         start.filter(|_| start == end).and_then(|offset| text.split_at_checked(offset))
     else {
         return false;
     };
     // The parser places the empty value before or after the colon.
-    let (key, after) = match after.strip_prefix(':') {
-        Some(after) => (before, after),
-        None => (before.strip_suffix(':').unwrap_or_default(), after),
+    let (key, text_after) = match text_after.strip_prefix(':') {
+        Some(text_after) => (text_before, text_after),
+        None => (text_before.strip_suffix(':').unwrap_or_default(), text_after),
     };
     let is_plain = key.ends_with(|last: char| !last.is_whitespace() && !"\"'[{,?".contains(last));
-    is_plain && after.starts_with([',', ']', '}'])
+    is_plain && text_after.starts_with([',', ']', '}'])
 }
 
 /// Returns true if the text ends with the node, without a line break.

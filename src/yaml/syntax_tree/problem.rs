@@ -21,11 +21,11 @@ pub(super) fn line_without_colon(text: &str, error: &ScanError) -> Option<LineCo
         return None;
     }
     let lines: Vec<&str> = text.lines().take(error.marker().line()).collect();
-    let (last, before) = lines.split_last()?;
+    let (last, lines_before) = lines.split_last()?;
     let indentation = |line: &str| line.len() - line.trim_start_matches(' ').len();
     let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
-    let index = before.iter().rposition(|line| !is_blank(line))?;
-    let line = before.get(index)?;
+    let index = lines_before.iter().rposition(|line| !is_blank(line))?;
+    let line = lines_before.get(index)?;
     let is_key = line.trim_start().starts_with(|letter: char| letter.is_ascii_alphabetic());
     (is_key && !line.contains(':') && indentation(line) == indentation(last))
         .then(|| LineColumn { line: narrow(index + 1), column: narrow(indentation(line) + 1) })
@@ -106,9 +106,9 @@ fn scan_brackets(line: &str, number: u32, open_brackets: &mut Vec<(LineColumn, c
 
 /// Returns the line of the quote that is closed before the text at an error, if that is an earlier line.
 fn line_of_opening_quote(text: &str, error: &ScanError) -> Option<usize> {
-    let before = text.get(..error.marker().byte_offset()?)?.trim_end();
-    let quote = before.chars().next_back().filter(|last| matches!(last, '\'' | '"'))?;
-    let mut content = before.strip_suffix(quote)?;
+    let text_before = text.get(..error.marker().byte_offset()?)?.trim_end();
+    let quote = text_before.chars().next_back().filter(|last| matches!(last, '\'' | '"'))?;
+    let mut content = text_before.strip_suffix(quote)?;
     loop {
         content = &content[..content.rfind(quote)?];
         let backslashes = content.len() - content.trim_end_matches('\\').len();
@@ -120,7 +120,7 @@ fn line_of_opening_quote(text: &str, error: &ScanError) -> Option<usize> {
         }
     }
     let line = content.lines().count().max(1) + usize::from(content.ends_with('\n'));
-    (line < before.lines().count()).then_some(line)
+    (line < text_before.lines().count()).then_some(line)
 }
 
 /// Returns the name of the alias at an error.
@@ -132,8 +132,9 @@ fn alias<'t>(text: &'t str, error: &ScanError) -> Option<&'t str> {
 
 /// Returns true if the ':' of an error follows another one in its line.
 fn follows_key(text: &str, error: &ScanError) -> bool {
-    let before = error.marker().byte_offset().and_then(|offset| text.get(..offset));
-    before.is_some_and(|before| before.rsplit('\n').next().is_some_and(|line| line.contains(": ")))
+    let text_before = error.marker().byte_offset().and_then(|offset| text.get(..offset));
+    text_before
+        .is_some_and(|text_before| text_before.rsplit('\n').next().is_some_and(|line| line.contains(": ")))
 }
 
 /// Describes the problem of a line that does not continue the block before it, with a hint. Compares its
@@ -144,8 +145,8 @@ fn indentation_problem(text: &str, error: &ScanError) -> (Cow<'static, str>, Cow
     let lines = text.lines().enumerate().take(error.marker().line());
     let lines: Vec<(usize, &str)> = lines.filter(|(_, line)| !is_blank(line)).collect();
     match lines.split_last() {
-        Some(((_, line), [before @ .., (last_index, last)]))
-            if before.iter().all(|(_, other)| indentation(other) != indentation(line))
+        Some(((_, line), [lines_before @ .., (last_index, last)]))
+            if lines_before.iter().all(|(_, other)| indentation(other) != indentation(line))
                 && indentation(last) != indentation(line) =>
         {
             let count = indentation(line);

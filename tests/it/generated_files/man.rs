@@ -5,8 +5,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 use monopile::cli::{
-    DURATIONS_NOTE, FIRST_STEPS, GLOBAL, GROUPS, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS, env_vars,
-    takes_duration,
+    COMMAND_GROUPS, DURATIONS_NOTE, FIRST_STEPS, GLOBAL_HEADING, HELP_COMMAND, HELP_USAGE, HelpNotes, TOPICS,
+    env_vars, takes_duration,
 };
 use regex::Regex;
 
@@ -98,7 +98,7 @@ fn arguments_in_sections(command: &Command, is_main: bool) -> Command {
         for arg in arguments {
             // clap_mangen leaves out the description of an option that `-h` does not show.
             let arg = arg.clone().hide_short_help(false).help_heading(heading.clone());
-            let is_brief = heading == GLOBAL && !is_main;
+            let is_brief = heading == GLOBAL_HEADING && !is_main;
             let arg = if is_brief { arg.long_help(None::<&str>) } else { arg };
             let has_values = arg.get_action().takes_values() && !arg.get_possible_values().is_empty();
             sorted_command = sorted_command.arg(with_aliases(if is_brief && has_values {
@@ -143,7 +143,7 @@ fn subcommands(command: &Command) -> Roff {
             .for_each(|subcommand| row(&mut page, page_of(subcommand), summary(subcommand)));
         return page;
     }
-    for (title, names) in GROUPS {
+    for (title, names) in COMMAND_GROUPS {
         page.control("SS", [title]);
         for subcommand in names.iter().filter_map(|name| command.find_subcommand(name)) {
             row(&mut page, page_of(subcommand), summary(subcommand));
@@ -170,13 +170,13 @@ fn page_name(command: &Command) -> String {
 /// is similar to those in its group of the help. For the program itself, these are the first group.
 fn neighbours(command: &Command, groups: &[&Command]) -> Vec<String> {
     let Some(group) = groups.last() else {
-        let (_, names) = GROUPS[0];
+        let (_, names) = COMMAND_GROUPS[0];
         return visible_subcommands(command)
             .filter(|subcommand| names.contains(&subcommand.get_name()))
             .map(page_of)
             .collect();
     };
-    let names = GROUPS.iter().find(|(_, names)| names.contains(&command.get_name()));
+    let names = COMMAND_GROUPS.iter().find(|(_, names)| names.contains(&command.get_name()));
     let is_near = |other: &&Command| {
         let in_group = names.is_none_or(|(_, names)| names.contains(&other.get_name()));
         other.get_name() != command.get_name() && (groups.len() > 1 || in_group)

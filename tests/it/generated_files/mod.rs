@@ -12,8 +12,8 @@ use clap::{Arg, ArgAction, Command};
 
 use crate::support::is_updating;
 use monopile::cli::{
-    DURATIONS_NOTE, GLOBAL, GROUPS, HELP_COMMAND, HELP_DETAILS, HELP_EXAMPLES, HELP_EXIT_CODES, HELP_USAGE,
-    HelpNotes, TOPICS, env_vars,
+    COMMAND_GROUPS, DURATIONS_NOTE, GLOBAL_HEADING, HELP_COMMAND, HELP_DETAILS, HELP_EXAMPLES,
+    HELP_EXIT_CODES, HELP_USAGE, HelpNotes, TOPICS, env_vars,
 };
 
 fn docs() -> PathBuf {
@@ -152,7 +152,7 @@ fn add_index(text: &mut String, commands: &[&Command]) {
     let parts = ["Global options", "Exit codes", "Environment variables", "Files"];
     let links: Vec<String> = parts.iter().map(|part| format!("[{part}](#{})", anchor(part))).collect();
     writeln!(text, "{}.\n\n| group | commands |\n|---|---|", links.join(", ")).unwrap();
-    for (group, names) in GROUPS {
+    for (group, names) in COMMAND_GROUPS {
         let mut links = Vec::new();
         for group_name in names {
             for command in commands {
@@ -215,7 +215,7 @@ fn commands(command: &Command) -> Vec<&Command> {
 /// same one, and so on.
 fn group_position(command: &Command) -> Option<usize> {
     let first_word = name(command).split(' ').nth(1);
-    let mut group_names = GROUPS.iter().flat_map(|(_, names)| *names);
+    let mut group_names = COMMAND_GROUPS.iter().flat_map(|(_, names)| *names);
     group_names.position(|group_name| Some(*group_name) == first_word)
 }
 
@@ -230,7 +230,7 @@ fn anchor(heading: &str) -> String {
 
 /// Returns the arguments of a command itself. Those of the program are listed once.
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
-    let is_of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some(GLOBAL);
+    let is_of_program = |arg: &Arg| arg.is_global_set() && arg.get_help_heading() == Some(GLOBAL_HEADING);
     command
         .get_arguments()
         .filter(move |arg| !arg.is_hide_set() && !is_of_program(arg) && arg.get_id() != "help")

@@ -13,7 +13,7 @@ use crate::agent::source::USER_DATA_FILE;
 use crate::agent::tools;
 use base::{Error, Result};
 
-const LABEL: &str = "config-2";
+const DRIVE_LABEL: &str = "config-2";
 /// The settings on the drive.
 const SETTINGS_FILE: &str = "ec2/latest/user-data";
 /// The maximum size of the settings, in bytes.
@@ -28,14 +28,14 @@ pub(super) fn fetch(settings: &Path) -> Result<()> {
     let deadline = std::time::Instant::now() + DEVICE_TIMEOUT;
     let device = loop {
         // blkid fails if there is no such file system.
-        match tools::run("blkid", &["--cache-file", "/dev/null", "--label", LABEL]) {
+        match tools::run("blkid", &["--cache-file", "/dev/null", "--label", DRIVE_LABEL]) {
             Ok(device) => break device.trim().to_owned(),
             Err(_) if target.exists() => {
                 tracing::warn!("there is no config drive; using the settings of the last start");
                 return Ok(());
             }
             Err(error) if std::time::Instant::now() >= deadline => {
-                return Err(Error::failure(format!("no disk has the label '{LABEL}'"))
+                return Err(Error::failure(format!("no disk has the label '{DRIVE_LABEL}'"))
                     .with_source(crate::agent::error_text(&error)));
             }
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(500)),

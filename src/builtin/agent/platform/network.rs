@@ -22,7 +22,7 @@ const POLL_PAUSE: Duration = Duration::from_millis(100);
 
 /// The settings of the system for the networks of a VM.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct NetworkPlan {
+struct SystemNetworkPlan {
     /// The arguments of `ip`.
     commands: Vec<Vec<String>>,
     name_servers: Vec<String>,
@@ -67,9 +67,10 @@ fn list_interfaces(directory: &Path) -> BTreeMap<String, String> {
 
 /// Returns the commands that configure the interfaces of the guest. Networks find their interface by MAC
 /// address; a single network without one takes the only interface.
-fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) -> Result<NetworkPlan> {
+fn plan(networks: &Map<String, Value>, interfaces: &BTreeMap<String, String>) -> Result<SystemNetworkPlan> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
-    let mut plan = NetworkPlan { commands: vec![words(&["link", "set", "lo", "up"])], ..Default::default() };
+    let mut plan =
+        SystemNetworkPlan { commands: vec![words(&["link", "set", "lo", "up"])], ..Default::default() };
     let cards: Vec<_> = networks.iter().filter(|(_, network)| network["type"] != "vip").collect();
     for (name, network) in &cards {
         let text = |key: &str| network.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn plan_networks(networks: Value, interfaces: &[(&str, &str)]) -> Result<NetworkPlan> {
+    fn plan_networks(networks: Value, interfaces: &[(&str, &str)]) -> Result<SystemNetworkPlan> {
         let interfaces =
             interfaces.iter().map(|(mac, name)| ((*mac).to_owned(), (*name).to_owned())).collect();
         plan(networks.as_object().unwrap(), &interfaces)

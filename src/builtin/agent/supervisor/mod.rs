@@ -36,11 +36,11 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Supervisor {
     directory: PathBuf,
-    inner: Arc<SharedState>,
+    shared: Arc<SharedSupervisor>,
 }
 
-/// The part that the supervisor shares with its thread.
-struct SharedState {
+/// The part of the supervisor that its thread uses as well.
+struct SharedSupervisor {
     state: Mutex<SupervisorState>,
     change: Condvar,
 }
@@ -62,7 +62,7 @@ impl Supervisor {
     pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),
-            inner: Arc::new(SharedState { state: Mutex::default(), change: Condvar::new() }),
+            shared: Arc::new(SharedSupervisor { state: Mutex::default(), change: Condvar::new() }),
         };
         let is_monitored = !supervisor.directory.join("unmonitored").exists();
         let mut state = supervisor.lock();
@@ -130,7 +130,7 @@ impl Supervisor {
         }
         state.tick();
         drop(state);
-        self.inner.change.notify_all();
+        self.shared.change.notify_all();
         Ok(())
     }
 
@@ -247,7 +247,7 @@ impl Supervisor {
         let mut state = self.lock();
         loop {
             let pause = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
-            self.inner.change.wait_for(&mut state, pause);
+            self.shared.change.wait_for(&mut state, pause);
         }
     }
 
@@ -325,7 +325,7 @@ impl Supervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, SupervisorState> {
-        self.inner.state.lock()
+        self.shared.state.lock()
     }
 }
 
@@ -373,9 +373,9 @@ impl SupervisorState {
 /// Wakes the supervisor's thread when a program has ended.
 impl service::Wake for Supervisor {
     fn waker(&self) -> Box<dyn Fn() + Send> {
-        let inner = self.inner.clone();
+        let shared = self.shared.clone();
         Box::new(move || {
-            inner.change.notify_all();
+            shared.change.notify_all();
         })
     }
 }
@@ -414,7 +414,7 @@ pub(super) fn read_boot_identity() -> String {
 }
 
 /// Removes all files of the run directory after a boot of the VM: their pids are from an earlier boot.
-pub(super) fn forget_pid_files(run_directory: &Path) {
+pub(super) fn remove_run_files(run_directory: &Path) {
     for entry in walkdir::WalkDir::new(run_directory).follow_links(false).into_iter().flatten() {
         // `run_directory` itself may be a link. Links below it are removed, not followed.
         if !entry.file_type().is_dir() && entry.path() != run_directory {

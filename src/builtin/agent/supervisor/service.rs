@@ -117,16 +117,19 @@ impl Service {
             }
             (_, Some(process)) => self.phase = Phase::Up { process, detection_time: Instant::now() },
             (Phase::Up { process, .. }, None) => {
-                self.fail(&format!("process {} ended", process.pid), is_ready);
+                self.handle_failure(&format!("process {} ended", process.pid), is_ready);
             }
             (Phase::Launched { launch_time, exit }, None) => {
                 let timeout = self.spec.start.as_ref().map_or(Duration::ZERO, |start| start.timeout);
                 match exit.get() {
                     Some(status) if !status.success() => {
-                        self.fail(&format!("start program {}", ending(*status)), is_ready);
+                        self.handle_failure(&format!("start program {}", ending(*status)), is_ready);
                     }
                     _ if launch_time.elapsed() > timeout => {
-                        self.fail("no process appeared within the start program's timeout", is_ready);
+                        self.handle_failure(
+                            "no process appeared within the start program's timeout",
+                            is_ready,
+                        );
                     }
                     _ => {}
                 }
@@ -178,7 +181,8 @@ impl Service {
             }
     }
 
-    fn fail(&mut self, reason: &str, is_ready: bool) {
+    /// Records a failure, and restarts the process now or after a pause.
+    fn handle_failure(&mut self, reason: &str, is_ready: bool) {
         tracing::warn!(name = self.spec.name, reason, "service failed");
         self.failure_count = self.failure_count.saturating_add(1);
         if self.failure_count == 1 {
@@ -196,11 +200,11 @@ impl Service {
         if !is_ready {
             return;
         }
-        let launched = match &self.spec.start {
+        let launch_result = match &self.spec.start {
             Some(program) => launch(program, &NoWake),
             None => Err(Error::invalid("its monit file has no start program")),
         };
-        match launched {
+        match launch_result {
             Ok(exit) => {
                 tracing::info!(name = self.spec.name, "start program started");
                 self.phase = Phase::Launched { launch_time: Instant::now(), exit };
@@ -220,7 +224,7 @@ impl Service {
 
 /// Starts a program with the environment of monit, in its own process group. Returns a cell for its exit
 /// status, which is set when the program has ended.
-pub(super) fn launch(program: &Program, waker: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
+pub(super) fn launch(program: &Program, supervisor: &dyn Wake) -> Result<Arc<OnceLock<ExitStatus>>> {
     let Some((name, arguments)) = program.command.split_first() else {
         return Err(Error::invalid("the command of the program is empty"));
     };
@@ -246,7 +250,7 @@ pub(super) fn launch(program: &Program, waker: &dyn Wake) -> Result<Arc<OnceLock
     }
     let mut child = spawn(&mut command).map_err(|error| Error::io(format!("running '{name}'"), error))?;
     let exit = Arc::new(OnceLock::new());
-    let (exit_cell, waker) = (exit.clone(), waker.waker());
+    let (exit_cell, waker) = (exit.clone(), supervisor.waker());
     // A thread waits for the program, which would otherwise remain as a zombie.
     std::thread::Builder::new()
         .name("reaper".into())

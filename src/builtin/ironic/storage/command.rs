@@ -16,7 +16,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::ironic::volume::VolumeName;
 
 /// The version of the request format.
-const VERSION: u64 = 1;
+const REQUEST_VERSION: u64 = 1;
 
 /// The section `command` of the CPI's configuration.
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ pub(super) struct Command {
 
 /// A request to the program, on its standard input.
 #[derive(Serialize)]
-struct Request<'a> {
+struct StorageRequest<'a> {
     version: u64,
     operation: &'a str,
     volume: String,
@@ -72,7 +72,8 @@ impl Command {
         let run_error = |error| {
             CpiFailure::io(format_args!("running '{program}' to {operation} volume '{volume}'"), error)
         };
-        let request = Request { version: VERSION, operation, volume: volume.to_string(), other_keys };
+        let request =
+            StorageRequest { version: REQUEST_VERSION, operation, volume: volume.to_string(), other_keys };
         let mut child = std::process::Command::new(&self.settings.program)
             .args(&self.settings.arguments)
             .stdin(Stdio::piped())

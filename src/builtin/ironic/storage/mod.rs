@@ -112,7 +112,7 @@ impl Initiators {
 
     /// Returns the names for a tool that supports only iSCSI. Fails for other names, so the returned names
     /// are safe in commands and configuration files.
-    fn over_iscsi(&self, volume: &VolumeName) -> CpiResult<&[String]> {
+    fn iscsi_names(&self, volume: &VolumeName) -> CpiResult<&[String]> {
         match self {
             Initiators::Iscsi(names) if !names.is_empty() && names.iter().all(|name| is_iscsi_name(name)) => {
                 Ok(names)

@@ -232,7 +232,7 @@ impl StorageTool for Tgt {
         if self.size(volume)?.is_none() {
             return Err(volume.not_found_error());
         }
-        let initiators = initiators.over_iscsi(volume)?;
+        let initiators = initiators.iscsi_names(volume)?;
         self.delete_target(volume)?;
         if let Err(failure) = self.create_target(volume, initiators, login) {
             self.delete_target(volume)?;

@@ -53,7 +53,7 @@ pub(super) fn run(vm_directory: &Path, executable: &Path) -> Result<(), String> 
     let name = vm_directory.file_name().unwrap_or_default();
     rustix::system::sethostname(name.as_encoded_bytes())
         .map_err(|errno| format!("setting the host name failed: {errno}"))?;
-    install(&settings, path).map_err(|error| format!("writing {path} failed: {error}"))?;
+    write_private_file(&settings, path).map_err(|error| format!("writing {path} failed: {error}"))?;
 
     let mut signal_sockets =
         SignalSockets::new().map_err(|error| format!("listening for signals failed: {error}"))?;
@@ -79,7 +79,7 @@ fn read_settings(vm_directory: &Path) -> io::Result<(Vec<u8>, &'static str)> {
 }
 
 /// Writes settings or user data for the agent, readable by root only.
-fn install(content: &[u8], path: &str) -> io::Result<()> {
+fn write_private_file(content: &[u8], path: &str) -> io::Result<()> {
     // A new file, because a process may have the old one open.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -177,7 +177,7 @@ fn supervise(signal_sockets: &mut SignalSockets, agent: Pid) -> io::Result<()> {
         let timeout =
             restart_time.map(|restart_time: Instant| restart_time.saturating_duration_since(Instant::now()));
         let is_terminated = signal_sockets.wait(timeout)?;
-        while let ReapResult::One(pid) = reap()? {
+        while let ReapResult::Reaped(pid) = reap()? {
             if agent != Some(pid) {
                 continue;
             }
@@ -228,7 +228,7 @@ fn shut_down(signal_sockets: &mut SignalSockets, mut agent: Option<Pid>) -> io::
     }
     while agent.is_some() && !remaining().is_zero() {
         signal_sockets.wait(Some(remaining()))?;
-        while let ReapResult::One(pid) = reap()? {
+        while let ReapResult::Reaped(pid) = reap()? {
             agent = agent.filter(|agent| *agent != pid);
         }
     }
@@ -236,7 +236,7 @@ fn shut_down(signal_sockets: &mut SignalSockets, mut agent: Option<Pid>) -> io::
     ignore_ended_process(kill_process_group(Pid::INIT, Signal::TERM))?;
     while !remaining().is_zero() {
         match reap()? {
-            ReapResult::One(_) => {}
+            ReapResult::Reaped(_) => {}
             ReapResult::NoneLeft => break,
             ReapResult::NoneYet => {
                 signal_sockets.wait(Some(remaining()))?;
@@ -256,16 +256,18 @@ fn ignore_ended_process(result: Result<(), Errno>) -> io::Result<()> {
 
 /// The result of [`reap`].
 enum ReapResult {
-    One(Pid),
+    /// The child with this pid.
+    Reaped(Pid),
+    /// Children exist, but none has ended.
     NoneYet,
+    /// No child exists.
     NoneLeft,
 }
-    /// No child exists.
 
 /// Reaps one child that has ended, if any.
 fn reap() -> io::Result<ReapResult> {
     match wait(WaitOptions::NOHANG) {
-        Ok(Some((pid, _))) => Ok(ReapResult::One(pid)),
+        Ok(Some((pid, _))) => Ok(ReapResult::Reaped(pid)),
         Ok(None) => Ok(ReapResult::NoneYet),
         Err(Errno::CHILD) => Ok(ReapResult::NoneLeft),
         Err(errno) => Err(errno.into()),

@@ -26,7 +26,7 @@ use super::init::AGENT_PROGRAM;
 use base::namespaces::mounts::{self, MountFlags, bind, bind_all, mount_new};
 
 /// The entries of the host's `/` that a VM sees.
-const HOST: [&str; 11] =
+const HOST_ENTRIES: [&str; 11] =
     ["bin", "etc", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr"];
 /// The directories of the VM, with their modes.
 const VM_DIRECTORIES: [(&str, u32); 15] = [
@@ -67,7 +67,7 @@ pub(super) fn enter(vm_directory: &Path, executable: &Path) -> Result<Vec<String
     }
 
     let mut read_only = Vec::new();
-    for name in HOST {
+    for name in HOST_ENTRIES {
         read_only.extend(tree.add_host_entry(name, &mut notes)?);
     }
     tree.mount_run(&mut read_only)?;

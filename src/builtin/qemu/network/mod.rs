@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::host_device::{DeviceNetwork, HostDevice};
-use self::user::{GATEWAY, GUEST, NETMASK, UserNetwork};
+use self::user::{GATEWAY, GUEST_ADDRESS, NETMASK, UserNetwork};
 use super::properties::{self, Port};
 use crate::cpi::agent::AgentConfig;
 use crate::cpi::args::type_name;
@@ -81,9 +81,9 @@ pub(super) fn plan(
                 let mbus = (!agent_is_on_device).then_some(mbus);
                 record.user_network =
                     Some(UserNetwork::plan(mac, manual_address, mbus, ports, is_restricted)?);
-                let address = json!({"ip": GUEST, "netmask": NETMASK, "gateway": GATEWAY});
+                let address = json!({"ip": GUEST_ADDRESS, "netmask": NETMASK, "gateway": GATEWAY});
                 add_keys(&mut guest, name, &address);
-                add_keys(&mut guest, name, &json!({"dns": [user::DNS]}));
+                add_keys(&mut guest, name, &json!({"dns": [user::NAME_SERVER]}));
                 if manual_address.is_none() {
                     add_keys(&mut answer, name, &address);
                 }
@@ -254,7 +254,7 @@ mod tests {
         let web = Port { name: "web".to_owned(), host: 39781, guest: 80 };
         let plan =
             plan_networks(json!({"a": {"type": "dynamic"}}), "https://u:p@127.9.8.7:39780", &[web]).unwrap();
-        assert_eq!(plan.answer["a"]["ip"], GUEST);
+        assert_eq!(plan.answer["a"]["ip"], GUEST_ADDRESS);
         assert_eq!(plan.guest["a"]["mac"], "52:54:00:c0:b0:a0");
         assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39780"));
         assert_eq!(
@@ -270,7 +270,7 @@ mod tests {
         let plan = plan_networks(networks.clone(), "https://u:p@0.0.0.0:39782/x", &[]).unwrap();
         assert!(netdev(&plan).contains("tcp:127.9.8.6:39782-"));
         assert_eq!(json!(plan.answer), networks);
-        assert_eq!(plan.guest["a"]["ip"], GUEST);
+        assert_eq!(plan.guest["a"]["ip"], GUEST_ADDRESS);
         assert_eq!(plan.agent.mbus.as_deref(), Some("https://u:p@0.0.0.0:39782/x"));
     }
 

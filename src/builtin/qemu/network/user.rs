@@ -15,13 +15,13 @@ use crate::qemu::properties::Port;
 /// The range of the network's addresses.
 const SUBNET: &str = "10.0.2.0/24";
 /// The address of the VM.
-pub(super) const GUEST: &str = "10.0.2.15";
+pub(super) const GUEST_ADDRESS: &str = "10.0.2.15";
 /// The mask of [`SUBNET`].
 pub(super) const NETMASK: &str = "255.255.255.0";
 /// The address of the router, which is QEMU.
 pub(super) const GATEWAY: &str = "10.0.2.2";
 /// The address of the name server, which is QEMU.
-pub(super) const DNS: &str = "10.0.2.3";
+pub(super) const NAME_SERVER: &str = "10.0.2.3";
 
 /// The user-mode network of a VM, as its record keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,10 +94,10 @@ impl UserNetwork {
     /// Returns the value of QEMU's option `-netdev`, without the id.
     pub(super) fn netdev(&self) -> String {
         let restrict = if self.is_restricted { "on" } else { "off" };
-        let mut option = format!("user,net={SUBNET},dhcpstart={GUEST},restrict={restrict}");
+        let mut option = format!("user,net={SUBNET},dhcpstart={GUEST_ADDRESS},restrict={restrict}");
         for Forward { host_address, guest_port, .. } in &self.forwards {
             let (ip, port) = (host_address.ip(), host_address.port());
-            option.push_str(&format!(",hostfwd=tcp:{ip}:{port}-{GUEST}:{guest_port}"));
+            option.push_str(&format!(",hostfwd=tcp:{ip}:{port}-{GUEST_ADDRESS}:{guest_port}"));
         }
         option
     }

@@ -112,7 +112,9 @@ fn begin_stage(package: &NeededPackage<'_>, stage: &Stage) -> Stage {
     let short_version = version.get(..12).unwrap_or(version);
     let action = if package.package.compiled_for.is_some() { "Unpacking compiled" } else { "Compiling" };
     let name = &package.package.name;
-    stage.reporter().timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short_version}'"))
+    stage
+        .reporter()
+        .begin_timed_stage(format!("cpi/{name}"), format!("{action} package '{name}/{short_version}'"))
 }
 
 /// Ends the stage of a package that was built.
@@ -188,7 +190,7 @@ impl Build<'_, '_> {
         let options = UnpackOptions { links: Links::Verbatim, ..UnpackOptions::default() };
         let mut progress = |bytes_done, total| {
             if reports_progress {
-                self.stage.progress(bytes_done, Some(total), Unit::Bytes);
+                self.stage.report_progress(bytes_done, Some(total), Unit::Bytes);
             }
         };
         archive::unpack_file(&package.archive, &source_name, target, None, &options, &mut progress)?;

@@ -130,24 +130,25 @@ mod tests {
             }),
         ];
         for (changed_path, change) in changes {
-            let (stamp_before, before) = (compute_stamp(&root).unwrap(), read_records(&root).unwrap());
+            let (stamp_before, records_before) =
+                (compute_stamp(&root).unwrap(), read_records(&root).unwrap());
             assert_eq!(compute_stamp(&root).unwrap(), stamp_before);
             // The clock of change times ticks every few milliseconds.
             std::thread::sleep(Duration::from_millis(20));
             change();
             assert_ne!(compute_stamp(&root).unwrap(), stamp_before, "{changed_path}");
-            assert_eq!(first_difference(&before, &read_records(&root).unwrap()), Some(changed_path));
+            assert_eq!(first_difference(&records_before, &read_records(&root).unwrap()), Some(changed_path));
         }
         // The content of a file that cannot be read is unknown.
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
-        let before = read_records(&root).unwrap();
+        let records_before = read_records(&root).unwrap();
         std::thread::sleep(Duration::from_millis(20));
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o111)).unwrap();
-        assert_eq!(first_difference(&before, &read_records(&root).unwrap()), Some("a/bin/program"));
+        assert_eq!(first_difference(&records_before, &read_records(&root).unwrap()), Some("a/bin/program"));
         fs::set_permissions(path("a/bin/program"), Permissions::from_mode(0o755)).unwrap();
         // Other times are no difference.
-        let before = read_records(&root).unwrap();
+        let records_before = read_records(&root).unwrap();
         File::open(path("a/bin/program")).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(first_difference(&before, &read_records(&root).unwrap()), None);
+        assert_eq!(first_difference(&records_before, &read_records(&root).unwrap()), None);
     }
 }

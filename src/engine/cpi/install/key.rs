@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(usual_key, package_key(&package("a", "f"), &[("c", "2"), ("b", "1")], &this_site));
         let mut other_content = package("a", "f");
         other_content.content_digest = format!("sha256:{}", "b".repeat(64)).parse().unwrap();
-        let mut precompiled = package("a", "f");
-        precompiled.compiled_for = Some("ubuntu-jammy/1".into());
+        let mut precompiled_package = package("a", "f");
+        precompiled_package.compiled_for = Some("ubuntu-jammy/1".into());
         for other_key in [
             package_key(&package("b", "f"), &[("b", "1"), ("c", "2")], &this_site),
             package_key(&package("a", "g"), &[("b", "1"), ("c", "2")], &this_site),
@@ -114,7 +114,7 @@ mod tests {
             package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &site("linux", "/elsewhere")),
             package_key(&package("a", "f"), &[("b", "1"), ("c", "2")], &CompileSite::in_userland("1")),
             package_key(&other_content, &[("b", "1"), ("c", "2")], &this_site),
-            package_key(&precompiled, &[("b", "1"), ("c", "2")], &this_site),
+            package_key(&precompiled_package, &[("b", "1"), ("c", "2")], &this_site),
         ] {
             assert_ne!(usual_key, other_key);
         }

@@ -203,7 +203,7 @@ impl PackageSlot {
             Ok(Some(recorded_files)) => match contents::first_difference(&recorded_files, &records) {
                 Some(path) => Ok(SlotState::Changed(self.tree().join(path))),
                 None => {
-                    self.mark(Some(&stamp))?;
+                    self.write_marker(Some(&stamp))?;
                     Ok(SlotState::Whole)
                 }
             },
@@ -268,7 +268,7 @@ impl PackageSlot {
         if let Some(directory) = self.marker_path.parent() {
             create_private_directory(directory)?;
         }
-        self.mark(None)?;
+        self.write_marker(None)?;
         remove_tree(&self.signature_path)?;
         if self.is_cache {
             remove_tree(&self.packages_directory)?;
@@ -293,7 +293,7 @@ impl PackageSlot {
         }
         let stamp = contents::compute_stamp(self.tree())?;
         write_json(&self.records_path, &contents::read_records(self.tree())?, JsonLayout::Compact)?;
-        self.mark(Some(&stamp))
+        self.write_marker(Some(&stamp))
     }
 
     /// Records that the package is used now, so that pruning removes only packages that were unused for a
@@ -314,7 +314,8 @@ impl PackageSlot {
         }
     }
 
-    fn mark(&self, stamp: Option<&str>) -> Result<()> {
+    /// Writes the marker of the package. Without a stamp, it marks the package as incomplete.
+    fn write_marker(&self, stamp: Option<&str>) -> Result<()> {
         let marker = json!({"package": self.name, "key": self.key, "stamp": stamp});
         write_json(&self.marker_path, &marker, JsonLayout::Compact)
     }

@@ -20,7 +20,7 @@ use base::subordinate_ids::MAX_ID;
 use base::{Error, LogExcerpt, Result};
 
 /// The time that a script has to stop after a signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 /// The arguments of bash.
 const BASH_ARGUMENTS: [&str; 2] = ["-x", "packaging"];
 /// The variables that name proxies, in lower case. Programs read one or the other case.
@@ -223,7 +223,7 @@ impl ScriptRun<'_> {
             match deadline {
                 None if self.stop_condition.check().is_err() => {
                     signal(group, Signal::TERM);
-                    deadline = Some(Instant::now() + STOP_TIMEOUT);
+                    deadline = Some(Instant::now() + TERM_TIMEOUT);
                 }
                 Some(end) if Instant::now() > end => signal(group, Signal::KILL),
                 _ => {}

@@ -50,7 +50,7 @@ impl Build<'_, '_> {
             let unpack_thread = scope.spawn(move || unpack(self.slot, parts, &package.digest));
             let copy_result = self.compile_settings.shared_cache.copy_package(package, &mut |part| {
                 self.stop_condition.check()?;
-                self.stage.progress(part.offset, Some(part.total), Unit::Bytes);
+                self.stage.report_progress(part.offset, Some(part.total), Unit::Bytes);
                 // An archive that cannot be unpacked is read to its end, because a wrong digest is a warning.
                 let _ = sender.send(part.bytes.to_vec());
                 Ok(())

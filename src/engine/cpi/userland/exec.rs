@@ -195,11 +195,11 @@ fn limit_processes() {
     let mut last_counted_pid = 0;
     loop {
         std::thread::sleep(POLL_PAUSE);
-        let latest = read_latest_pid();
-        if latest.abs_diff(last_counted_pid) < COUNT_AFTER_PROCESSES {
+        let latest_pid = read_latest_pid();
+        if latest_pid.abs_diff(last_counted_pid) < COUNT_AFTER_PROCESSES {
             continue;
         }
-        last_counted_pid = latest;
+        last_counted_pid = latest_pid;
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let processes = entries
             .filter(|entry| entry.file_name().as_encoded_bytes().first().is_some_and(u8::is_ascii_digit));

@@ -11,10 +11,10 @@ use base::files::open_inside;
 use base::{Error, Result};
 
 /// The files of name resolution.
-const NETWORK: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+const NETWORK_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// The bundles of certificate authorities of Linux distributions. The first one that this machine has is
 /// mounted at all of these paths.
-const BUNDLES: [&str; 3] =
+const CERTIFICATE_BUNDLES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 /// The variables that name files of certificate authorities.
 const BUNDLE_VARIABLES: [&str; 5] =
@@ -27,19 +27,19 @@ const MAX_USERS_BYTES: u64 = 1 << 20;
 
 /// Returns the files of name resolution.
 pub(super) fn name_resolution() -> impl Iterator<Item = MountPoint> {
-    NETWORK.iter().filter_map(|path| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, *path)))
+    NETWORK_FILES.iter().filter_map(|path| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, *path)))
 }
 
 /// Returns the certificate authorities that this machine trusts, and those that variables name.
 pub(super) fn certificates(env_vars: &[(String, String)]) -> Vec<MountPoint> {
-    let bundle = BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
+    let bundle = CERTIFICATE_BUNDLES.iter().find_map(|path| fs::canonicalize(path).ok());
     let variable_files = env_vars
         .iter()
         .filter(|(name, path)| BUNDLE_VARIABLES.contains(&name.as_str()) && Path::new(path).is_absolute())
         .filter_map(|(_, path)| Some(MountPoint::read_only(fs::canonicalize(path).ok()?, path)));
     bundle
         .iter()
-        .flat_map(|bundle| BUNDLES.map(|path| MountPoint::read_only(bundle, path)))
+        .flat_map(|bundle| CERTIFICATE_BUNDLES.map(|path| MountPoint::read_only(bundle, path)))
         .chain(variable_files)
         .collect()
 }

@@ -39,7 +39,7 @@ pub(super) fn enter(layout: &Layout) -> Result<bool, String> {
 
     let targets: Vec<PathBuf> = layout.mounts.iter().map(|mount| relative(&mount.target)).collect();
     let mounted_paths = REPLACED_DIRECTORIES.iter().map(PathBuf::from).chain(targets.iter().cloned());
-    fill(&root, Some(&source), &outermost(mounted_paths.collect()))?;
+    fill(&root, Some(&source), &outermost_paths(mounted_paths.collect()))?;
     mounts::mount_dev(&root)?;
     let note = mounts::mount_proc(&root)?;
     for name in ["run", "sys"] {
@@ -92,7 +92,7 @@ fn relative(path: &Path) -> PathBuf {
 }
 
 /// Returns the paths that are not below another one.
-fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
+fn outermost_paths(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.sort();
     let mut outermost_paths: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -172,6 +172,6 @@ mod tests {
     #[test]
     fn mounts_below_others_are_not_created_twice() {
         let paths = ["var/vcap/jobs", "tmp", "var/vcap", "var/vcapx"].map(PathBuf::from);
-        assert_eq!(outermost(paths.to_vec()), ["tmp", "var/vcap", "var/vcapx"].map(PathBuf::from));
+        assert_eq!(outermost_paths(paths.to_vec()), ["tmp", "var/vcap", "var/vcapx"].map(PathBuf::from));
     }
 }

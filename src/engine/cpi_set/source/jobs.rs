@@ -131,7 +131,7 @@ pub(super) fn install(
     let ResolvedCpis { run, inputs, .. } = resolved_cpis;
     let found_jobs = find_jobs(named_jobs, inputs)?;
     let FoundJob { release, job: cpi } = only_cpi_job(&found_jobs, inputs)?;
-    let installing = stage.reporter().stage(format!("Installing CPI '{}'", cpi.name));
+    let installing = stage.reporter().begin_stage(format!("Installing CPI '{}'", cpi.name));
     let jobs_directory = root.join("jobs");
     render_jobs(inputs, &found_jobs, properties, &jobs_directory, &installing)?;
 
@@ -193,7 +193,7 @@ fn render_jobs(
     stage: &Stage,
 ) -> Result<()> {
     create_private_directory(jobs_directory)?;
-    let rendering = stage.reporter().stage("Rendering the CPI's templates");
+    let rendering = stage.reporter().begin_stage("Rendering the CPI's templates");
     for FoundJob { job, .. } in found_jobs {
         render_job(inputs, job, properties, jobs_directory)
             .context(|| format!("job '{}' of the CPI cannot be rendered", job.name))?;

@@ -160,7 +160,7 @@ impl CheckedResource {
 /// Checks everything on record.
 pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis> {
     let state = &probe.state;
-    let checking = probe.run.reporter.stage("Checking VM and disks");
+    let checking = probe.run.reporter.begin_stage("Checking VM and disks");
     let checked_resources = state
         .resources()
         .map(|resource| {
@@ -223,7 +223,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
                     hints = agent_hints;
                     if let Some(other) = OtherAddress::find(probe.endpoint, &probe.state) {
                         probe.run.reporter.note(other.note());
-                        hints = vec![OtherAddress::HINT.to_owned()];
+                        hints = vec![OtherAddress::ADDRESS_HINT.to_owned()];
                         has_other_address = true;
                     }
                     agent_finding = Some(match problem.kind {
@@ -476,7 +476,7 @@ fn ask_mounted_disks(
     vm: &VmHandle,
     timeout: Duration,
 ) -> Result<Result<Vec<DiskCid>, AgentProblem>> {
-    let asking = probe.run.reporter.stage("Asking the agent");
+    let asking = probe.run.reporter.begin_stage("Asking the agent");
     let expected = probe.state.vm().map(|record| record.agent_id.clone());
     let answer = probe
         .agent
@@ -563,7 +563,7 @@ fn ask_attached_disks(
 
 /// Returns a problem for each mounted disk that is not on record.
 fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &VmHandle) -> Vec<Problem> {
-    let untracked = mounted_disks.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
+    let untracked_cids = mounted_disks.iter().filter(|cid| disk_records.iter().all(|disk| disk.cid != **cid));
     let problem = |cid: &DiskCid| Problem {
         kind: ProblemKind::UntrackedDisk,
         description: format!("disk '{cid}' is mounted on the VM, but not on record"),
@@ -571,7 +571,7 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &
         subject: ProblemSubject::Disk(DiskHandle::new(cid.clone(), vm.cpi())),
         repairs: Vec::new(),
     };
-    untracked.map(problem).collect()
+    untracked_cids.map(problem).collect()
 }
 
 /// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted is

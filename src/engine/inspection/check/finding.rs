@@ -118,21 +118,21 @@ impl CloudReport {
     }
 
     fn drift_error(&self) -> Option<Error> {
-        let drifted: Vec<&Finding> =
+        let drifted_findings: Vec<&Finding> =
             self.findings.iter().filter(|finding| finding.status == FindingStatus::Drifted).collect();
-        if drifted.is_empty() {
+        if drifted_findings.is_empty() {
             return None;
         }
         // An agent has the CID of its VM.
         let mut cids = BTreeSet::new();
-        let distinct = drifted.iter().filter(|finding| cids.insert(&finding.cid));
+        let distinct = drifted_findings.iter().filter(|finding| cids.insert(&finding.cid));
         let differences: Vec<&str> =
             distinct.map(|finding| finding.short_description.as_deref().unwrap_or(&finding.detail)).collect();
         let error = Error::new(
             ErrorKind::Drift,
             format!("the environment is not as recorded: {}", text::comma_list(&differences)),
         );
-        let has_repairs = drifted.iter().any(|finding| !finding.repairs.is_empty());
+        let has_repairs = drifted_findings.iter().any(|finding| !finding.repairs.is_empty());
         let error = self.unchecked_resources.explain(error).with_hints(&self.hints);
         Some(match has_repairs && !self.has_other_address {
             false if !self.hints.is_empty() => error,

@@ -389,10 +389,11 @@ impl CloudCheckResult {
     }
 
     fn unsolved_error(&self) -> Option<Error> {
-        let unsolved: Vec<&TreatedProblem> =
-            self.problems.iter().filter(|treated| !treated.is_solved).collect();
-        let first_problem = unsolved.first()?;
-        let problems: Vec<&str> = unsolved.iter().map(|treated| treated.problem.short_text()).collect();
+        let unsolved_problems: Vec<&TreatedProblem> =
+            self.problems.iter().filter(|treated_problem| !treated_problem.is_solved).collect();
+        let first_problem = unsolved_problems.first()?;
+        let problems: Vec<&str> =
+            unsolved_problems.iter().map(|treated_problem| treated_problem.problem.short_text()).collect();
         let error = Error::new(ErrorKind::Drift, format!("not repaired: {}", text::comma_list(&problems)));
         // The repair that just failed would fail again, until its cause is corrected.
         if let Some(failed_deploy) = &self.failed_deploy {
@@ -406,9 +407,10 @@ impl CloudCheckResult {
             )),
             _ => error,
         };
-        let is_lost =
-            |treated: &&TreatedProblem| treated.problem.repairs.contains(&Repair::DeleteDiskReference);
-        Some(match unsolved.iter().any(is_lost) {
+        let is_lost = |treated_problem: &&TreatedProblem| {
+            treated_problem.problem.repairs.contains(&Repair::DeleteDiskReference)
+        };
+        Some(match unsolved_problems.iter().any(is_lost) {
             true => error.with_hints(FORGET_DISK_HINTS),
             false if error.hints().is_empty() => error.with_hint(
                 "see everything on record with its actual status: `monopile cloud-check MANIFEST --report`",
@@ -419,7 +421,7 @@ impl CloudCheckResult {
 
     /// Returns the names of the repairs that were made.
     fn made_repairs(&self) -> Vec<&'static str> {
-        let attempts = self.problems.iter().flat_map(|treated| &treated.attempts);
+        let attempts = self.problems.iter().flat_map(|treated_problem| &treated_problem.attempts);
         attempts.filter(|attempt| attempt.error.is_none()).map(|attempt| attempt.repair.name()).collect()
     }
 
@@ -429,8 +431,8 @@ impl CloudCheckResult {
         if self.has_other_address || self.failed_deploy.is_some() {
             return false;
         }
-        let is_safe = |treated: &TreatedProblem| treated.untried().any(Repair::is_safe);
-        self.problems.iter().any(|treated| !treated.is_solved && is_safe(treated))
+        let is_safe = |treated_problem: &TreatedProblem| treated_problem.untried().any(Repair::is_safe);
+        self.problems.iter().any(|treated_problem| !treated_problem.is_solved && is_safe(treated_problem))
     }
 }
 
@@ -439,7 +441,7 @@ impl CloudCheckResult {
 pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> {
     let store = repair::open(run)?;
     let open_calls = store.read_open_calls::<Effect>()?;
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let (check_inputs, _) = CloudCheckInputs::load(request, run, store.state(), &validating)?;
     // Renames by `migrated_from` apply here; the next run that changes something records them.
     let (state, _) = cpi_set::apply_migrated_from(check_inputs.cpi_inputs.config.as_ref(), store.state())?;

@@ -42,7 +42,7 @@ pub(super) fn prepare(
     let deploy = &request.deploy;
     let mut store = open(run)?;
     recovery::settle_open_calls(run, &deploy.inputs, &mut store, deploy.forget_open_calls)?;
-    let validating = run.reporter.stage("Validating");
+    let validating = run.reporter.begin_stage("Validating");
     let (check_inputs, manifest) =
         CloudCheckInputs::load(&request.report_request(), run, store.state(), &validating)?;
     let deployment = manifest.deployment()?;
@@ -91,7 +91,7 @@ impl<'a> RepairContext<'a> {
             self.probe.run.reporter.emit(Event::ChangeStarted);
         }
         let name = format!("Repairing: {}", repair.describe(problem));
-        let repairing = self.probe.run.reporter.stage(name);
+        let repairing = self.probe.run.reporter.begin_stage(name);
         match (repair, &problem.subject) {
             (Repair::RecreateVm, _) => {
                 repairing.skip("the deploy that follows does it");
@@ -120,13 +120,13 @@ impl<'a> RepairContext<'a> {
     }
 
     fn reboot(&self, vm: &VmHandle, stage: &Stage) -> Result<()> {
-        let rebooting = stage.reporter().stage(format!("Rebooting VM {vm}"));
+        let rebooting = stage.reporter().begin_stage(format!("Rebooting VM {vm}"));
         let arguments = vec![json!(vm.cid)];
         let answer =
             self.probe.executor.call_unrecorded(vm.cpi(), &rebooting, Method::RebootVm, arguments)?;
         answer.map_err(|error| with_cpi_context(vm.cpi(), error))?;
         rebooting.finish();
-        let wait_stage = stage.reporter().stage(format!("Waiting for the agent on VM {vm}"));
+        let wait_stage = stage.reporter().begin_stage(format!("Waiting for the agent on VM {vm}"));
         let timeout = self.request.deploy.boot_timeout;
         let tunnel = self
             .registry
@@ -160,7 +160,7 @@ impl<'a> RepairContext<'a> {
             let reason = "it is not attached (cloud-check)";
             disk::attach(&attach_settings, &mut probe.executor, &probe.agent, disk, reason, stage, &|| ())?;
         } else {
-            let mounting = stage.reporter().stage(format!("Mounting disk {disk}"));
+            let mounting = stage.reporter().begin_stage(format!("Mounting disk {disk}"));
             disk::mount(&self.probe.executor, &self.probe.agent, disk)?;
             mounting.finish();
         }

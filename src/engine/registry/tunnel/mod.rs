@@ -32,7 +32,7 @@ pub const LOGIN_RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The time during which forwarding may be rejected: a broken session may still hold the port.
 pub const FORWARDING_RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of connections that wait to be served.
-const BACKLOG: usize = 16;
+const MAX_WAITING_CONNECTIONS: usize = 16;
 
 /// A connection from the VM.
 pub(crate) type VmConnection = ChannelStream<Msg>;
@@ -199,7 +199,8 @@ impl Worker {
     where
         F: Fn(VmConnection) -> JoinHandle<()> + Send + Sync + 'static,
     {
-        let (forward_sender, mut connections) = stream_mpsc::channel::<ForwardedConnection>(BACKLOG);
+        let (forward_sender, mut connections) =
+            stream_mpsc::channel::<ForwardedConnection>(MAX_WAITING_CONNECTIONS);
         self.server.forward_sender = Some(forward_sender);
         let service = async {
             while let Some(channel) = connections.recv().await {

@@ -175,10 +175,11 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 /// Waits for the tunnel. Returns the result, the reported problems and the host key.
 fn wait(tunnel: &Tunnel) -> (Result<(), SshError>, Vec<String>, Option<String>) {
     let (mut problems, mut key) = (Vec::new(), None);
-    let outcome = tunnel.wait_until_open(&|| None, &mut |problem| problems.push(problem), &mut |learned| {
-        key = Some(learned);
-        Ok(())
-    });
+    let outcome =
+        tunnel.wait_until_open(&|| None, &mut |problem| problems.push(problem), &mut |learned_key| {
+            key = Some(learned_key);
+            Ok(())
+        });
     let outcome = outcome.map_err(|error| match error {
         TunnelError::Failed(cause) => cause,
         other => panic!("{other}"),
@@ -317,8 +318,8 @@ fn only_the_recorded_host_key_is_accepted() {
     let mut sshd = Sshd::prepare("");
     sshd.start();
     let ends = TunnelEnds::new();
-    let learned = wait(&ends.open(sshd.server("good", None), LONG_TIMEOUT)).2.unwrap();
-    let known_server = SshServer { host_key: Some(learned), ..sshd.server("good", None) };
+    let learned_key = wait(&ends.open(sshd.server("good", None), LONG_TIMEOUT)).2.unwrap();
+    let known_server = SshServer { host_key: Some(learned_key), ..sshd.server("good", None) };
     let tunnel = ends.open(known_server.clone(), LONG_TIMEOUT);
     let (outcome, _, host_key) = wait(&tunnel);
     outcome.unwrap();

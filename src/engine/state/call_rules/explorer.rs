@@ -24,8 +24,8 @@ pub(super) trait System {
 pub(super) struct Exploration {
     /// True if every state that can be reached was visited.
     pub(super) is_complete: bool,
-    pub(super) states: usize,
-    pub(super) transitions: usize,
+    pub(super) state_count: usize,
+    pub(super) transition_count: usize,
     pub(super) counterexample: Option<Counterexample>,
 }
 
@@ -73,14 +73,14 @@ pub(super) fn explore<S: System>(system: &S, limit: usize) -> Exploration {
         }
         number += 1;
     }
-    let (states, transitions) = (origins.len(), edges.len());
+    let (state_count, transition_count) = (origins.len(), edges.len());
     let is_complete = violation.is_none() && queue.is_empty();
     if is_complete {
-        violation = dead_end(states, settled_states, edges).map(|number| (PROGRESS_PROPERTY, number));
+        violation = dead_end(state_count, settled_states, edges).map(|number| (PROGRESS_PROPERTY, number));
     }
     let counterexample = violation
         .map(|(property, number)| Counterexample { property, trace: trace(system, &origins, number) });
-    Exploration { is_complete, states, transitions, counterexample }
+    Exploration { is_complete, state_count, transition_count, counterexample }
 }
 
 /// The transition that first led to a state.

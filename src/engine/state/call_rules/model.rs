@@ -13,8 +13,8 @@
 
 use super::explorer::System;
 use super::model_state::{
-    AnswerContent, AnswerFile, CALLS, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState, Owner,
-    Phase, RUNS, Run, to_u8,
+    AnswerContent, AnswerFile, CALL_COUNT, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState,
+    Owner, Phase, RUN_COUNT, Run, to_u8,
 };
 use super::{
     CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation,
@@ -59,7 +59,7 @@ pub(super) struct Model {
     pub(super) table: RuleTable,
     pub(super) setting: Setting,
     /// The number of calls that the runs may make in all.
-    pub(super) calls: usize,
+    pub(super) call_count: usize,
     /// True if a VM is on record at the start, as the result of the first call, and the runs resize it.
     /// Otherwise they create and delete one.
     pub(super) resizes: bool,
@@ -135,7 +135,7 @@ impl Model {
             EvidentProgress::NeverStarted => Some(CallOutcome::NeverStarted),
             EvidentProgress::OnOtherMachine => Some(CallOutcome::Unknown),
             EvidentProgress::Ended => Some(match outcome_of(call) {
-                CallOutcome::Answered if state.runs[run].view.after(call.kind, number).is_none() => {
+                CallOutcome::Answered if state.runs[run].view.record_after(call.kind, number).is_none() => {
                     CallOutcome::Unknown
                 }
                 outcome => outcome,
@@ -184,8 +184,8 @@ impl Model {
             }
         }
         if self.is_shared() && (is_killed || unpublished != CallSet::default()) {
-            let before = state.keepers[run].unwrap_or_default();
-            state.keepers[run] = Some(CallSet(before.0 | unpublished.0));
+            let earlier_calls = state.keepers[run].unwrap_or_default();
+            state.keepers[run] = Some(CallSet(earlier_calls.0 | unpublished.0));
             if is_owner {
                 state.owner = Owner::Gone(to_u8(run));
             }
@@ -219,7 +219,7 @@ impl Model {
         let mut ended_state = *state;
         ended_state.runs[run].phase = Phase::Ending;
         transitions.push((ModelAction::End { run }, ended_state));
-        let calls = &state.calls[..self.calls];
+        let calls = &state.calls[..self.call_count];
         let Some(call) = calls.iter().position(|call| call.kind == CallKind::Unused) else { return };
         let kind = match view.vm.first() {
             None => CallKind::Create,
@@ -281,7 +281,7 @@ impl Model {
             Phase::Listing => {
                 let acting_run = &mut next_state.runs[run];
                 acting_run.phase = Phase::Recovering;
-                for number in (0..CALLS).filter(|&number| state.calls[number].is_announced) {
+                for number in (0..CALL_COUNT).filter(|&number| state.calls[number].is_announced) {
                     acting_run.open = acting_run.open.with_call(number);
                 }
                 transitions.push((ModelAction::ReadJournal { run }, next_state));
@@ -291,7 +291,7 @@ impl Model {
             }
             // The calls are taken in any order, because their numbers do not show which one is the oldest.
             Phase::Recovering => {
-                for call in (0..CALLS).filter(|&call| state.runs[run].open.contains(call)) {
+                for call in (0..CALL_COUNT).filter(|&call| state.runs[run].open.contains(call)) {
                     let Some(outcome) = self.recovered_outcome(state, run, call) else { continue };
                     next_state.runs[run].phase = Phase::Concluding(to_u8(call), outcome, 0);
                     transitions.push((ModelAction::Examine { run, call, outcome }, next_state));
@@ -392,7 +392,7 @@ impl Model {
         let mut action = ModelAction::Conclude { run, call, step };
         let is_written = match step {
             ConcludingStep::Record => {
-                view.after(kind, call).is_some_and(|record| self.write(&mut next_state, run, record))
+                view.record_after(kind, call).is_some_and(|record| self.write(&mut next_state, run, record))
             }
             ConcludingStep::RecordSuspect => self.write(
                 &mut next_state,
@@ -421,7 +421,7 @@ impl Model {
 
     /// Lists the steps of CPI processes.
     fn run_cpis(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        for call in 0..CALLS {
+        for call in 0..CALL_COUNT {
             let mut next_state = *state;
             match state.calls[call].process {
                 CpiProcess::None => {}
@@ -481,7 +481,7 @@ impl Model {
                 }
                 transitions.push((ModelAction::KeeperEnds { run }, next_state));
             }
-            for call in (0..CALLS).filter(|&call| unpublished.contains(call)) {
+            for call in (0..CALL_COUNT).filter(|&call| unpublished.contains(call)) {
                 if self.progress(&state.calls[call], run) == EvidentProgress::Running {
                     continue;
                 }
@@ -561,7 +561,7 @@ impl System for Model {
     }
 
     fn add_transitions(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        for run in 0..RUNS {
+        for run in 0..RUN_COUNT {
             self.act(state, run, transitions);
             if state.runs[run].phase != Phase::Off {
                 let mut next_state = *state;

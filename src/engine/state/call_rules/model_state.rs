@@ -3,9 +3,9 @@
 use super::CallOutcome;
 
 /// The number of runs at a time. When a run ends, another one may follow.
-pub(super) const RUNS: usize = 2;
+pub(super) const RUN_COUNT: usize = 2;
 /// The total number of calls.
-pub(super) const CALLS: usize = 3;
+pub(super) const CALL_COUNT: usize = 3;
 
 /// A small set of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl CallSet {
     }
 
     pub(super) fn first(self) -> Option<usize> {
-        (0..CALLS).find(|&call| self.contains(call))
+        (0..CALL_COUNT).find(|&call| self.contains(call))
     }
 }
 
@@ -159,15 +159,15 @@ pub(super) enum Owner {
 }
 
 /// The keeper of a killed run: the calls whose outcome it still has to publish. `None` if it does not run.
-pub(super) type Keeper = Option<CallSet>;
+pub(super) type ModelKeeper = Option<CallSet>;
 
 /// The state of everything.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ModelState {
     pub(super) record: ModelRecord,
-    pub(super) calls: [Call; CALLS],
-    pub(super) runs: [Run; RUNS],
-    pub(super) keepers: [Keeper; RUNS],
+    pub(super) calls: [Call; CALL_COUNT],
+    pub(super) runs: [Run; RUN_COUNT],
+    pub(super) keepers: [ModelKeeper; RUN_COUNT],
     pub(super) owner: Owner,
     /// True if another run may take over the lease.
     pub(super) has_expired: bool,
@@ -202,7 +202,7 @@ impl ModelRecord {
 
     /// Returns the record after a successful call. Returns `None` if the state rejects it: a second VM, or a
     /// change of a VM that is not on record.
-    pub(super) fn after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
+    pub(super) fn record_after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
         let fits = |vm| self.vm == CallSet::default() || self.vm.contains(vm);
         match kind {
             CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with_call(call), ..self }),
@@ -252,7 +252,7 @@ impl BitPacker {
             CallKind::Create => 1,
             CallKind::Over => 2,
             CallKind::Delete(target) => 3 + target,
-            CallKind::Resize(target) => 3 + to_u8(CALLS) + target,
+            CallKind::Resize(target) => 3 + to_u8(CALL_COUNT) + target,
         };
         self.add(4, [kind]);
         self.add(2, [call.file as u8, call.process as u8, call.content as u8]);
@@ -317,7 +317,7 @@ impl ModelState {
 
     /// Renumbers the calls, so that states that differ only in these numbers are mostly the same.
     fn renumbered(mut self) -> ModelState {
-        let mut order: [usize; CALLS] = std::array::from_fn(|number| number);
+        let mut order: [usize; CALL_COUNT] = std::array::from_fn(|number| number);
         order.sort_by_cached_key(|&number| {
             let mut packer = BitPacker::default();
             packer.add_call(&Call { kind: self.calls[number].kind.without_target(), ..self.calls[number] });
@@ -329,7 +329,7 @@ impl ModelState {
         });
         let new_number = |old: usize| order.iter().position(|&number| number == old).unwrap_or_default();
         let renumber_set = |set: &mut CallSet| {
-            let members = (0..CALLS).filter(|&number| set.contains(number));
+            let members = (0..CALL_COUNT).filter(|&number| set.contains(number));
             *set = members.fold(CallSet::default(), |members, number| members.with_call(new_number(number)));
         };
         let renumber = |number: &mut u8| *number = to_u8(new_number((*number).into()));
@@ -411,12 +411,12 @@ impl ModelState {
             self.is_removed = false;
         }
         // No step depends on a suspect whose resource does not exist.
-        for number in (0..CALLS).filter(|&number| !self.calls[number].is_alive) {
+        for number in (0..CALL_COUNT).filter(|&number| !self.calls[number].is_alive) {
             for record in self.runs.iter_mut().map(|run| &mut run.view).chain([&mut self.record]) {
                 record.suspects = record.suspects.without_call(number);
             }
         }
-        for number in 0..CALLS {
+        for number in 0..CALL_COUNT {
             let is_busy = |run: &Run| run.phase.call() == Some(number) || run.open.contains(number);
             let call = self.calls[number];
             if call.is_announced || call.process != CpiProcess::None || self.runs.iter().any(is_busy) {

@@ -15,27 +15,27 @@ const ALL: usize = usize::MAX;
 
 /// Checks the rules of the code in a setting in which a VM is created and deleted, and returns the number of
 /// states.
-fn check(setting: Setting, calls: usize, limit: usize) -> usize {
-    check_model(&Model { table: IMPLEMENTED_RULES, setting, calls, resizes: false }, limit)
+fn check(setting: Setting, call_count: usize, limit: usize) -> usize {
+    check_model(&Model { table: IMPLEMENTED_RULES, setting, call_count, resizes: false }, limit)
 }
 
 /// Like [`check`] for a VM that exists and is resized. The number of calls includes the one that created it.
-fn check_resize(setting: Setting, calls: usize, limit: usize) -> usize {
-    check_model(&Model { table: IMPLEMENTED_RULES, setting, calls, resizes: true }, limit)
+fn check_resize(setting: Setting, call_count: usize, limit: usize) -> usize {
+    check_model(&Model { table: IMPLEMENTED_RULES, setting, call_count, resizes: true }, limit)
 }
 
 fn check_model(model: &Model, limit: usize) -> usize {
-    let Model { setting, calls, .. } = *model;
+    let Model { setting, call_count, .. } = *model;
     let start = std::time::Instant::now();
-    let Exploration { is_complete, states, transitions, counterexample } = explore(model, limit);
+    let Exploration { is_complete, state_count, transition_count, counterexample } = explore(model, limit);
     let extent = if is_complete { "all" } else { "the first" };
     let duration = start.elapsed();
     println!(
-        "{setting:?}, {calls} calls: {extent} {states} states, {transitions} transitions, {duration:.1?}"
+        "{setting:?}, {call_count} calls: {extent} {state_count} states, {transition_count} transitions, {duration:.1?}"
     );
     assert!(counterexample.is_none(), "{setting:?}: {counterexample:#?}");
     assert_eq!(is_complete, limit == ALL);
-    states
+    state_count
 }
 
 #[test]
@@ -92,7 +92,7 @@ struct Mistake {
     name: &'static str,
     table: RuleTable,
     setting: Setting,
-    calls: usize,
+    call_count: usize,
     resizes: bool,
     property: &'static str,
 }
@@ -153,7 +153,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "a run goes on after an unknown outcome",
             table: RuleTable { concluding_steps: goes_on, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 2,
+            call_count: 2,
             resizes: false,
             property: SINGLE_CALL_PROPERTY,
         },
@@ -161,7 +161,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "the intent is removed before the outcome is recorded",
             table: RuleTable { concluding_steps: settles_before_it_records, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -169,7 +169,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "the lock is confirmed before the call is announced",
             table: RuleTable { preparations: &[ConfirmLock, Announce, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -177,7 +177,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "the answer file is created after the lock was confirmed",
             table: RuleTable { preparations: &[Announce, ConfirmLock, PrepareAnswer], ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -185,7 +185,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "a creating call without a usable answer is settled",
             table: RuleTable { concluding_steps: forgets_unknown_outcomes, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -193,7 +193,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "an error counts as proof that nothing was made",
             table: RuleTable { concluding_steps: trusts_errors, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -201,7 +201,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "a resize without a usable answer counts as done",
             table: RuleTable { concluding_steps: believes_in_success, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 2,
+            call_count: 2,
             resizes: true,
             property: SIZE_PROPERTY,
         },
@@ -209,7 +209,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "an expired lease is taken over without a write",
             table: RuleTable { must_fence: |_| false, ..IMPLEMENTED_RULES },
             setting: Setting::TwoMachines,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: SINGLE_WRITER_PROPERTY,
         },
@@ -217,7 +217,7 @@ fn mistakes() -> [Mistake; 9] {
             name: "the operator cannot forget a call with an unknown outcome",
             table: RuleTable { concluding_steps: never_forgets, ..IMPLEMENTED_RULES },
             setting: Setting::Directory,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: PROGRESS_PROPERTY,
         },
@@ -231,7 +231,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             name: "a prepared file that is locked counts as never asked",
             table: RuleTable { progress: overlooks_a_process_about_to_start, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: RECORD_PROPERTY,
         },
@@ -239,7 +239,7 @@ fn rarer_mistakes() -> [Mistake; 2] {
             name: "a lease that was taken over is given back before the write",
             table: RuleTable { may_give_back: |_| true, ..IMPLEMENTED_RULES },
             setting: Setting::OneMachine,
-            calls: 1,
+            call_count: 1,
             resizes: false,
             property: SINGLE_WRITER_PROPERTY,
         },
@@ -258,10 +258,10 @@ fn every_rare_planted_mistake_has_a_counterexample() {
 }
 
 fn find(mistakes: &[Mistake]) {
-    for &Mistake { name, table, setting, calls, resizes, property } in mistakes {
-        let explored = explore(&Model { table, setting, calls, resizes }, ALL);
-        let counterexample = explored.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
-        println!("{name}: {} ({} states)", counterexample.property, explored.states);
+    for &Mistake { name, table, setting, call_count, resizes, property } in mistakes {
+        let exploration = explore(&Model { table, setting, call_count, resizes }, ALL);
+        let counterexample = exploration.counterexample.unwrap_or_else(|| panic!("{name}: not found"));
+        println!("{name}: {} ({} states)", counterexample.property, exploration.state_count);
         counterexample.trace.iter().for_each(|action| println!("    {action}"));
         assert_eq!(counterexample.property, property, "{name}: {:#?}", counterexample.trace);
     }

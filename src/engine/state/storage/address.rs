@@ -42,7 +42,7 @@ pub struct BucketUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketPrefix(pub(super) BucketUrl);
 
-const FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
+const URL_FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
 impl BucketUrl {
     /// Parses a URL. Returns `None` if `text` is the path of a file.
@@ -59,7 +59,7 @@ impl BucketUrl {
         }
         let url_error = |reason: &str| {
             Error::usage(format!("'{text}' is not the URL of a state: {reason}"))
-                .with_hint(format!("name a file, or {FORMS}"))
+                .with_hint(format!("name a file, or {URL_FORMS}"))
         };
         let service = match scheme {
             "s3" => Service::S3,

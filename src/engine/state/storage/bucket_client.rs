@@ -359,13 +359,13 @@ fn summarize_xml(cause: &str) -> String {
     let Some(xml_start) = cause.find("<?xml").or_else(|| cause.find("<Error>")) else {
         return cause.to_owned();
     };
-    let (before, answer) = cause.split_at(xml_start);
+    let (text_before, answer) = cause.split_at(xml_start);
     let element = |tag: &str| {
         let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
         Some(rest.split_once("</")?.0.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let texts: Vec<String> = [element("Code"), element("Message")].into_iter().flatten().collect();
-    format!("{before}{}", texts.join(": "))
+    format!("{text_before}{}", texts.join(": "))
 }
 
 /// Returns true if the server reports that the bucket does not exist.

@@ -386,7 +386,7 @@ impl SharedLease {
             let status = self.lock_status();
             (status.version.clone(), status.content.length())
         };
-        let timeout = base::text::duration(length * MAX_PROMPT_LEASES);
+        let timeout = base::text::format_duration(length * MAX_PROMPT_LEASES);
         self.lock_status().lost_reason =
             Some(format!("this run gave it back, because a question was not answered within {timeout}"));
         if let Err(error) = self.client.delete(LOCK_DOCUMENT, Some(&version)) {
@@ -485,7 +485,7 @@ fn lease_conflict_error(client: &BucketClient, object: &Object, remaining_time: 
         holder.as_ref(),
         format!(
             "if that run was killed, its lease '{lock}' expires in {}",
-            base::text::duration(remaining_time)
+            base::text::format_duration(remaining_time)
         ),
     )
 }

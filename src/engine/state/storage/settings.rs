@@ -98,9 +98,10 @@ impl BucketSettings {
     /// Sets the length of a lease without renewal, limited to the range from 3 seconds to an hour.
     #[must_use]
     pub fn with_lease(self, lease_duration: Duration) -> Self {
-        let (shortest, longest) = (*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
+        let (shortest_seconds, longest_seconds) = (*LEASE_SECONDS.start(), *LEASE_SECONDS.end());
         BucketSettings {
-            lease_duration: lease_duration.clamp(Duration::from_secs(shortest), Duration::from_secs(longest)),
+            lease_duration: lease_duration
+                .clamp(Duration::from_secs(shortest_seconds), Duration::from_secs(longest_seconds)),
             ..self
         }
     }

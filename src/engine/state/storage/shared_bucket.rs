@@ -16,7 +16,7 @@ use artifact::InterruptCheck;
 use artifact::shared_cache::{ObjectPart, SharedStorage, StoredObject};
 use base::Result;
 use base::redact::Redactor;
-use base::text::duration;
+use base::text::format_duration;
 
 /// The number of bytes that one request writes: the fewest that services accept.
 const PART_BYTES: u64 = 5 << 20;
@@ -59,7 +59,7 @@ impl SharedBucket {
             Ok(tokio::time::timeout(SHARED_CACHE_PART_TIMEOUT, requests).await.ok())
         })?;
         let timeout_error = || {
-            let (url, limit) = (self.client.url(object), duration(SHARED_CACHE_PART_TIMEOUT));
+            let (url, limit) = (self.client.url(object), format_duration(SHARED_CACHE_PART_TIMEOUT));
             io::Error::new(io::ErrorKind::TimedOut, format!("{action} '{url}': no answer within {limit}"))
         };
         answer.ok().flatten().ok_or_else(timeout_error)

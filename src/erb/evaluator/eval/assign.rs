@@ -247,16 +247,16 @@ impl Interpreter {
             other => vec![other.clone()],
         };
         let item_at = |index: usize| list.get(index).cloned().unwrap_or(Value::Nil);
-        for (index, target) in multi.before.iter().enumerate() {
+        for (index, target) in multi.leading_targets.iter().enumerate() {
             self.assign(target, item_at(index), env)?;
         }
         let Some(splat) = &multi.splat else { return Ok(()) };
-        let splat_start = multi.before.len().min(list.len());
-        let splat_end = list.len().saturating_sub(multi.after.len()).max(splat_start);
+        let splat_start = multi.leading_targets.len().min(list.len());
+        let splat_end = list.len().saturating_sub(multi.trailing_targets.len()).max(splat_start);
         if let Some(target) = splat {
             self.assign(target, Value::array(list[splat_start..splat_end].to_vec()), env)?;
         }
-        for (index, target) in multi.after.iter().enumerate() {
+        for (index, target) in multi.trailing_targets.iter().enumerate() {
             self.assign(target, item_at(splat_end + index), env)?;
         }
         Ok(())

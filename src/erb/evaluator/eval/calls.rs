@@ -108,13 +108,13 @@ impl Interpreter {
     }
 
     /// Calls a public method with keywords or a block.
-    pub(crate) fn call_with(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
+    pub(crate) fn call_with_args(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, false, false, None)
     }
 
     /// Calls a public or private method.
-    pub(crate) fn call_any(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
+    pub(crate) fn call_private(&mut self, receiver: &Value, name: &str, args: Args) -> EvalResult<Value> {
         self.check_depth()?;
         self.dispatch(receiver, name, args, true, false, None)
     }
@@ -322,12 +322,12 @@ impl Interpreter {
                     Some(receiver) => {
                         let args =
                             Args { list: list.collect(), has_keywords: args.has_keywords, block: None };
-                        self.call_with(&receiver, name, args)
+                        self.call_with_args(&receiver, name, args)
                     }
                     None => self.raise_argument_error("no receiver given"),
                 }
             }
-            ProcKind::Method { receiver, name } => self.call_any(&receiver.clone(), &name.clone(), args),
+            ProcKind::Method { receiver, name } => self.call_private(&receiver.clone(), &name.clone(), args),
             ProcKind::Block { body, env } => {
                 let is_lambda = block.is_lambda.get() || is_method;
                 let id = if is_lambda { self.allocate_id() } else { env.frame.id };

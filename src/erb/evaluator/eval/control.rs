@@ -111,7 +111,7 @@ impl Interpreter {
         for value in self.collect(&collection)? {
             self.step(1)?;
             if has_one_target {
-                if let Some(target) = target.before.first() {
+                if let Some(target) = target.leading_targets.first() {
                     self.assign(target, value, env)?;
                 }
             } else {

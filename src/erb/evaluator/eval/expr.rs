@@ -8,7 +8,7 @@ use num_bigint::BigInt;
 use super::{Env, EvalResult, Interpreter};
 use crate::evaluator::meter;
 use crate::evaluator::value::{RRange, RString, Value};
-use crate::parse::ir::{Expr, Node, Part, Slot};
+use crate::parse::ir::{Expr, LiteralPart, Node, Slot};
 
 impl Interpreter {
     /// Evaluates an expression. The most frequent kinds are handled here, and the others in `eval_compound`.
@@ -170,12 +170,12 @@ impl Interpreter {
     }
 
     /// Concatenates the parts of an interpolated string.
-    fn eval_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> EvalResult<RString> {
+    fn eval_parts(&mut self, parts: &[LiteralPart], env: &Rc<Env>) -> EvalResult<RString> {
         let string = RString::new(String::new());
         for part in parts {
             match part {
-                Part::Text(piece) => self.append(&string, piece, false)?,
-                Part::Code(expr) => match self.eval(expr, env)? {
+                LiteralPart::Text(piece) => self.append(&string, piece, false)?,
+                LiteralPart::Code(expr) => match self.eval(expr, env)? {
                     Value::Str(piece) => {
                         self.span = expr.span;
                         self.append(&string, &piece.get(), piece.is_binary.get())?;
@@ -201,12 +201,12 @@ impl Interpreter {
         }
     }
 
-    fn eval_regexp_parts(&mut self, parts: &[Part], env: &Rc<Env>) -> EvalResult<String> {
+    fn eval_regexp_parts(&mut self, parts: &[LiteralPart], env: &Rc<Env>) -> EvalResult<String> {
         let mut source = String::new();
         for part in parts {
             match part {
-                Part::Text(piece) => source.push_str(piece),
-                Part::Code(expr) => {
+                LiteralPart::Text(piece) => source.push_str(piece),
+                LiteralPart::Code(expr) => {
                     let value = self.eval(expr, env)?;
                     source.push_str(&self.text_of(&value)?);
                 }

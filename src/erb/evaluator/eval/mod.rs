@@ -27,7 +27,7 @@ pub(crate) use arguments::Args;
 
 use super::meter::{self, Abort, Charge, Limits, SignalCheck};
 use super::stdlib::regex::Regex;
-use super::value::{Class, Data, Object, Part, RMatch, VALUE_BYTES, Value, deep_drop, deep_drop_values};
+use super::value::{Class, Data, Object, RMatch, VALUE_BYTES, Value, ValuePart, deep_drop, deep_drop_values};
 use crate::context::Context;
 use crate::error::RenderError;
 use crate::parse::Template;
@@ -311,16 +311,16 @@ impl Frame {
 impl Env {
     /// Creates a scope with this number of variables.
     pub(super) fn new(
-        locals: usize,
+        local_count: usize,
         parent: Option<Rc<Env>>,
         frame: Rc<Frame>,
         this: Value,
         module: Rc<Class>,
         tag: u64,
     ) -> Rc<Env> {
-        let _charge = Charge::new(FRAME_BYTES + locals * VALUE_BYTES);
+        let _charge = Charge::new(FRAME_BYTES + local_count * VALUE_BYTES);
         Rc::new(Env {
-            vars: RefCell::new(vec![Value::Nil; locals]),
+            vars: RefCell::new(vec![Value::Nil; local_count]),
             parent,
             frame,
             this,
@@ -353,7 +353,7 @@ impl Drop for Env {
     fn drop(&mut self) {
         let variables = self.vars.take().into_iter();
         let this = std::mem::replace(&mut self.this, Value::Nil);
-        let parent = self.parent.take().map(Part::Env);
-        deep_drop(variables.chain([this]).map(Part::Value).chain(parent));
+        let parent = self.parent.take().map(ValuePart::Env);
+        deep_drop(variables.chain([this]).map(ValuePart::Value).chain(parent));
     }
 }

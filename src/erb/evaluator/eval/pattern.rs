@@ -36,37 +36,37 @@ impl Interpreter {
             Pattern::Either(left, right) => {
                 Ok(self.matches(left, value, env)? || self.matches(right, value, env)?)
             }
-            Pattern::Array { constant, before, rest, after } => {
+            Pattern::Array { constant, leading_patterns, rest, trailing_patterns } => {
                 if !self.matches_constant(constant.as_ref(), value, env)? {
                     return Ok(false);
                 }
                 let Some(items) = self.deconstruct(value)? else { return Ok(false) };
-                let fixed_count = before.len() + after.len();
+                let fixed_count = leading_patterns.len() + trailing_patterns.len();
                 if items.len() < fixed_count || (rest.is_none() && items.len() != fixed_count) {
                     return Ok(false);
                 }
-                let tail = items.len() - after.len();
-                for (pattern, item) in before.iter().zip(&items) {
+                let tail = items.len() - trailing_patterns.len();
+                for (pattern, item) in leading_patterns.iter().zip(&items) {
                     if !self.matches(pattern, item, env)? {
                         return Ok(false);
                     }
                 }
                 if let Some(Some(slot)) = rest {
-                    self.set_local(*slot, Value::array(items[before.len()..tail].to_vec()), env);
+                    self.set_local(*slot, Value::array(items[leading_patterns.len()..tail].to_vec()), env);
                 }
-                for (pattern, item) in after.iter().zip(&items[tail..]) {
+                for (pattern, item) in trailing_patterns.iter().zip(&items[tail..]) {
                     if !self.matches(pattern, item, env)? {
                         return Ok(false);
                     }
                 }
                 Ok(true)
             }
-            Pattern::Find { constant, before, middle, after } => {
+            Pattern::Find { constant, slot_before, middle, slot_after } => {
                 if !self.matches_constant(constant.as_ref(), value, env)? {
                     return Ok(false);
                 }
                 let Some(items) = self.deconstruct(value)? else { return Ok(false) };
-                self.matches_find_pattern(&items, *before, middle, *after, env)
+                self.matches_find_pattern(&items, *slot_before, middle, *slot_after, env)
             }
             Pattern::Hash { constant, entries, rest } => {
                 if !self.matches_constant(constant.as_ref(), value, env)? {
@@ -108,9 +108,9 @@ impl Interpreter {
     fn matches_find_pattern(
         &mut self,
         items: &[Value],
-        before: Option<Slot>,
+        slot_before: Option<Slot>,
         middle: &[Pattern],
-        after: Option<Slot>,
+        slot_after: Option<Slot>,
         env: &Rc<Env>,
     ) -> EvalResult<bool> {
         for start in 0..=items.len().saturating_sub(middle.len()) {
@@ -125,10 +125,10 @@ impl Interpreter {
                 }
             }
             if all_match {
-                if let Some(slot) = before {
+                if let Some(slot) = slot_before {
                     self.set_local(slot, Value::array(items[..start].to_vec()), env);
                 }
-                if let Some(slot) = after {
+                if let Some(slot) = slot_after {
                     self.set_local(slot, Value::array(items[start + middle.len()..].to_vec()), env);
                 }
                 return Ok(true);

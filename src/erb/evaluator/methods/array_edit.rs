@@ -225,10 +225,10 @@ impl Interpreter {
                         let end = if leaves_out_end { end } else { end + 1 };
                         (start as usize, end.max(start) as usize)
                     }
-                    [start, more @ ..] => {
+                    [start, other_args @ ..] => {
                         let start = if start.is_nil() { 0 } else { self.index_arg(start)? };
                         let start = (if start < 0 { start + length as i64 } else { start }).max(0) as usize;
-                        match more.first() {
+                        match other_args.first() {
                             Some(Value::Nil) | None => (start, length),
                             Some(count) => {
                                 let count = self.index_arg(count)?;
@@ -293,8 +293,8 @@ impl Interpreter {
             return Err(self.ruby_error("IndexError", format!("index {index} too big")));
         }
         if length > array.len() as i64 {
-            let more = (length as usize).saturating_sub(array.len());
-            self.use_scratch(more.saturating_mul(VALUE_BYTES))?;
+            let missing_count = (length as usize).saturating_sub(array.len());
+            self.use_scratch(missing_count.saturating_mul(VALUE_BYTES))?;
             array.items.borrow_mut().resize(length as usize, Value::Nil);
         }
         Ok(())

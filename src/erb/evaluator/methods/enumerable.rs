@@ -110,10 +110,10 @@ impl Interpreter {
                 _ => None,
             };
             if let Some((stored_receiver, method, args)) = call {
-                return self.call_any(&stored_receiver, &method, Args::with_block(args, block));
+                return self.call_private(&stored_receiver, &method, Args::with_block(args, block));
             }
         }
-        self.call_with(receiver, "each", Args::with_block(Vec::new(), block))
+        self.call_with_args(receiver, "each", Args::with_block(Vec::new(), block))
     }
 
     /// Returns the elements of a collection.

@@ -66,7 +66,7 @@ impl Interpreter {
             }
             "each" => {
                 let block = self.block_arg(args)?;
-                self.call_any(&receiver, &method, Args::with_block(call_args, block))?
+                self.call_private(&receiver, &method, Args::with_block(call_args, block))?
             }
             "with_index" | "each_with_index" => {
                 let block = self.block_arg(args)?;
@@ -83,7 +83,7 @@ impl Interpreter {
                     interpreter.yield_to(&block, vec![value, Value::Int(position)])
                 });
                 let result =
-                    self.call_any(&receiver, &method, Args::with_block(call_args, counting_block))?;
+                    self.call_private(&receiver, &method, Args::with_block(call_args, counting_block))?;
                 if is_lazy { self.create_lazy_enumerator(&result)? } else { result }
             }
             "with_object" | "each_with_object" => {
@@ -94,7 +94,7 @@ impl Interpreter {
                     let value = if values.len() == 1 { values.swap_remove(0) } else { Value::array(values) };
                     interpreter.yield_to(&block, vec![value, passed_memo.clone()])
                 });
-                self.call_any(&receiver, &method, Args::with_block(call_args, passing_block))?;
+                self.call_private(&receiver, &method, Args::with_block(call_args, passing_block))?;
                 memo
             }
             "next" | "peek" => {
@@ -129,7 +129,7 @@ impl Interpreter {
             "eager" | "force" | "to_a" | "first" if is_lazy => {
                 let list = Value::array(self.collect(&receiver)?);
                 match name {
-                    "first" => self.call_with(&list, "first", args.clone())?,
+                    "first" => self.call_with_args(&list, "first", args.clone())?,
                     _ => list,
                 }
             }

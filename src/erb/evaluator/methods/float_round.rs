@@ -76,7 +76,7 @@ impl Interpreter {
             };
             list.push(Value::hash(RHash::from_pairs([(Value::symbol("half"), Value::symbol(half))])));
         }
-        self.call_with(&integer, name, Args { list, has_keywords, block: None })
+        self.call_with_args(&integer, name, Args { list, has_keywords, block: None })
     }
 }
 

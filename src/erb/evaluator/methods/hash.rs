@@ -136,7 +136,7 @@ impl Interpreter {
             "fetch_values" => {
                 let mut out = Vec::new();
                 for key in &args.list {
-                    out.push(self.call_with(
+                    out.push(self.call_with_args(
                         &receiver,
                         "fetch",
                         Args { list: vec![key.clone()], has_keywords: false, block: args.block.clone() },

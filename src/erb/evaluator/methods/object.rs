@@ -85,9 +85,9 @@ impl Interpreter {
                     block: args.block.clone(),
                 };
                 if name == "public_send" {
-                    self.call_with(receiver, &method_name, args)?
+                    self.call_with_args(receiver, &method_name, args)?
                 } else {
-                    self.call_any(receiver, &method_name, args)?
+                    self.call_private(receiver, &method_name, args)?
                 }
             }
             "method" | "public_method" => {
@@ -287,7 +287,7 @@ impl Interpreter {
                 *copy.variables.borrow_mut() = object.variables.borrow().clone();
                 let new_object = Value::Object(Rc::clone(&copy));
                 if self.find_user_method(&new_object, "initialize_copy").is_some() {
-                    self.call_any(&new_object, "initialize_copy", Args::new(vec![value.clone()]))?;
+                    self.call_private(&new_object, "initialize_copy", Args::new(vec![value.clone()]))?;
                 }
                 new_object
             }

@@ -287,7 +287,7 @@ impl Interpreter {
                 if items.is_empty() {
                     return Ok(Some(Value::array(items)));
                 }
-                self.call_with(&Value::array(items), "last", args.clone())?
+                self.call_with_args(&Value::array(items), "last", args.clone())?
             }
             "min" | "max" | "minmax"
                 if range.begin.is_nil() && name != "max" || range.end.is_nil() && name != "min" =>

@@ -229,7 +229,7 @@ impl Interpreter {
                     if let Some(first) = args.list.first_mut() {
                         *first = index;
                     }
-                    self.call_with(&list, "[]", args)?
+                    self.call_with_args(&list, "[]", args)?
                 }
             },
             "to_a" | "deconstruct" if name == "to_a" => Value::array(group_values(0)),
@@ -276,7 +276,7 @@ impl Interpreter {
             "regexp" => Value::Regexp(Rc::clone(&match_data.regexp)),
             "values_at" => {
                 let list = Value::array(group_values(0));
-                self.call_with(&list, "values_at", args.clone())?
+                self.call_with_args(&list, "values_at", args.clone())?
             }
             _ => return Ok(None),
         }))

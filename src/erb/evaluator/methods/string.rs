@@ -455,8 +455,8 @@ impl CharSet {
         let mut set = CharSet { ranges: Vec::new(), is_negated, has_short_range: false };
         let mut rest = characters.as_slice();
         let next = |rest: &mut &[char]| match **rest {
-            ['\\', character, ref after @ ..] | [character, ref after @ ..] => {
-                *rest = after;
+            ['\\', character, ref rest_after @ ..] | [character, ref rest_after @ ..] => {
+                *rest = rest_after;
                 Some(character)
             }
             [] => None,
@@ -491,13 +491,13 @@ impl CharSet {
     /// Returns the position of a character in the set, ignoring a negation.
     fn position(&self, character: char) -> Option<u32> {
         let code = character as u32;
-        let (mut before, mut last_position) = (0, None);
+        let (mut count_before, mut last_position) = (0, None);
         for (first, last) in &self.ranges {
             if (*first..=*last).contains(&code) {
                 // If a character occurs several times, its last position is used.
-                last_position = Some(before + (code - first));
+                last_position = Some(count_before + (code - first));
             }
-            before += last - first + 1;
+            count_before += last - first + 1;
         }
         last_position
     }
@@ -621,8 +621,8 @@ pub(crate) fn dump(text: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let is_ascii = first.is_ascii();
         let end = rest.find(|character: char| character.is_ascii() != is_ascii).unwrap_or(rest.len());
-        let (piece, after) = rest.split_at(end);
-        rest = after;
+        let (piece, text_after) = rest.split_at(end);
+        rest = text_after;
         if piece.is_ascii() {
             let quoted_piece = super::show::inspect_str(piece, true);
             out.push_str(&quoted_piece[1..quoted_piece.len() - 1]);

@@ -148,7 +148,8 @@ impl Interpreter {
                         };
                         if is_same && !old_text.is_empty() && matches!(plain_name, "tr" | "tr_s") {
                             let source_set = Args::new(args.list.iter().take(1).cloned().collect());
-                            if !matches!(self.call_with(&receiver, "count", source_set)?, Value::Int(0)) {
+                            if !matches!(self.call_with_args(&receiver, "count", source_set)?, Value::Int(0))
+                            {
                                 return Err(
                                     self.unsupported_error(format!("String#{name} with the same result"))
                                 );
@@ -195,9 +196,9 @@ impl Interpreter {
                     return Err(self.ruby_error("RangeError", format!("{range_text} out of range")));
                 }
             },
-            [index, more @ ..] => {
+            [index, other_args @ ..] => {
                 let index = self.index_arg(index)?;
-                let count = match more.first() {
+                let count = match other_args.first() {
                     Some(count) => {
                         let count = self.index_arg(count)?;
                         if count < 0 {
@@ -210,7 +211,7 @@ impl Interpreter {
                 let start = if index < 0 { index + length as i64 } else { index };
                 let is_outside = start < 0
                     || start > length as i64
-                    || (more.is_empty() && start == length as i64 && index < 0);
+                    || (other_args.is_empty() && start == length as i64 && index < 0);
                 if is_outside {
                     return Err(self.ruby_error("IndexError", format!("index {index} out of string")));
                 }

@@ -242,7 +242,7 @@ impl Interpreter {
                 let excludes_end = args.get(1).is_some_and(Value::is_truthy);
                 let range = self.create_range(receiver.clone(), last, excludes_end)?;
                 let each = Args { list: Vec::new(), has_keywords: false, block: args.block.clone() };
-                let result = self.call_with(&range, "each", each)?;
+                let result = self.call_with_args(&range, "each", each)?;
                 if args.block.is_some() { receiver } else { result }
             }
             _ => return Ok(None),

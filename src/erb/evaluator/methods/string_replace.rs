@@ -165,42 +165,42 @@ fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), S
     let mut rest = template;
     while let Some(backslash) = rest.find('\\') {
         out.push_str(&rest[..backslash]);
-        let after = &rest[backslash + 1..];
-        match after.chars().next() {
+        let text_after = &rest[backslash + 1..];
+        match text_after.chars().next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
                 // If any group is named, groups cannot be referred to by number.
                 if index == 0 || match_data.regexp.names().is_empty() {
                     out.push_str(match_data.group(index).unwrap_or_default());
                 }
-                rest = &after[1..];
+                rest = &text_after[1..];
             }
-            Some('k') if after[1..].starts_with('<') && after.contains('>') => {
-                let end = after.find('>').unwrap_or(1);
-                let name = &after[2..end];
+            Some('k') if text_after[1..].starts_with('<') && text_after.contains('>') => {
+                let end = text_after.find('>').unwrap_or(1);
+                let name = &text_after[2..end];
                 let index = match_data.regexp.group_index(name).ok_or(name)?;
                 out.push_str(match_data.group(index).unwrap_or_default());
-                rest = &after[end + 1..];
+                rest = &text_after[end + 1..];
             }
             Some('&') => {
                 out.push_str(match_data.group(0).unwrap_or_default());
-                rest = &after[1..];
+                rest = &text_after[1..];
             }
             Some('`') => {
                 out.push_str(match_data.groups[0].map_or("", |(start, _)| &match_data.subject[..start]));
-                rest = &after[1..];
+                rest = &text_after[1..];
             }
             Some('\'') => {
                 out.push_str(match_data.groups[0].map_or("", |(_, end)| &match_data.subject[end..]));
-                rest = &after[1..];
+                rest = &text_after[1..];
             }
             Some('\\') => {
                 out.push('\\');
-                rest = &after[1..];
+                rest = &text_after[1..];
             }
             _ => {
                 out.push('\\');
-                rest = after;
+                rest = text_after;
             }
         }
     }

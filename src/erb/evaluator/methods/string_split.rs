@@ -53,13 +53,13 @@ impl Interpreter {
                         break;
                     }
                 }
-                let after = rest[end.min(rest.len())..].trim_start_matches(is_blank);
-                if after.is_empty() && limit != 0 && end < rest.len() {
+                let count_after = rest[end.min(rest.len())..].trim_start_matches(is_blank);
+                if count_after.is_empty() && limit != 0 && end < rest.len() {
                     parts.push(String::new());
                     rest = "";
                     break;
                 }
-                rest = after;
+                rest = count_after;
             }
             if !rest.is_empty() {
                 parts.push(rest.to_owned());

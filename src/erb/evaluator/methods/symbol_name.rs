@@ -60,8 +60,8 @@ fn classify_identifier(name: &str, body: &str, is_variable: bool) -> Option<Name
         |character: char| character.is_ascii_alphanumeric() || character == '_' || !character.is_ascii();
     if !body.starts_with(|first: char| part(first) && !first.is_ascii_digit()) {
         // Ruby accepts any name before the `=` of a writer, except the name of a writer.
-        let before = name.strip_suffix('=').filter(|before| !before.is_empty())?;
-        return (classify_name(before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
+        let text_before = name.strip_suffix('=').filter(|text_before| !text_before.is_empty())?;
+        return (classify_name(text_before) != Some(NameKind::Writer)).then_some(NameKind::Writer);
     }
     match (body.trim_start_matches(part), is_variable) {
         ("", true) => Some(NameKind::Variable),

@@ -205,10 +205,10 @@ impl fmt::Display for Address {
         let zeros = |start: usize| parts[start..].iter().take_while(|part| **part == 0).count();
         // This is the first of the longest runs of zeros. Ruby's pattern for eight zeros does not allow a
         // zone.
-        let longest = (0..8)
+        let longest_zeros = (0..8)
             .map(|start| (zeros(start), start))
             .fold((1, 0), |best, run| if run.0 > best.0 { run } else { best });
-        let (count, start) = if longest.0 == 8 && self.zone.is_some() { (7, 0) } else { longest };
+        let (count, start) = if longest_zeros.0 == 8 && self.zone.is_some() { (7, 0) } else { longest_zeros };
         let text = |parts: &[u16]| parts.iter().map(|part| format!("{part:x}")).collect::<Vec<_>>().join(":");
         let short_text = match count {
             1 => text(&parts),
@@ -253,11 +253,11 @@ fn parse(text: &str, family: Option<Family>) -> Result<Address, AddressError> {
     let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let zoned = digits
         .rsplit_once('%')
-        .filter(|(before, name)| !name.is_empty() && is_name(name) && !before.contains('\n'));
+        .filter(|(address, name)| !name.is_empty() && is_name(name) && !address.contains('\n'));
     let (digits, zone) = match zoned {
-        Some((before, name)) => {
+        Some((address, name)) => {
             expected_family = Some(Family::V6);
-            (before, Some(format!("%{name}")))
+            (address, Some(format!("%{name}")))
         }
         None => (digits, None),
     };

@@ -14,14 +14,14 @@ use crate::evaluator::methods::to_big;
 use crate::evaluator::value::{RString, Value};
 
 /// One directive of a layout, with its count or `*`.
-struct Directive {
+struct PackDirective {
     kind: char,
     count: Option<usize>,
     takes_all: bool,
 }
 
-fn parse_directives(layout: &str) -> Vec<Directive> {
-    let mut out: Vec<Directive> = Vec::new();
+fn parse_directives(layout: &str) -> Vec<PackDirective> {
+    let mut out: Vec<PackDirective> = Vec::new();
     for character in layout.chars() {
         match (character, out.last_mut()) {
             ('*', Some(last)) => last.takes_all = true,
@@ -30,7 +30,7 @@ fn parse_directives(layout: &str) -> Vec<Directive> {
                 last.count = Some(last.count.unwrap_or(0).saturating_mul(10).saturating_add(digit));
             }
             (blank, _) if blank.is_whitespace() => {}
-            (kind, _) => out.push(Directive { kind, count: None, takes_all: false }),
+            (kind, _) => out.push(PackDirective { kind, count: None, takes_all: false }),
         }
     }
     out

@@ -17,12 +17,12 @@ thread_local! {
     /// The number of [`deep_drop`] calls that are running on this thread.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     /// The parts that the outermost call drops later.
-    static PENDING_PARTS: RefCell<Vec<Part>> = const { RefCell::new(Vec::new()) };
+    static PENDING_PARTS: RefCell<Vec<ValuePart>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A part of a value that can have parts itself.
 #[expect(dead_code, reason = "parts are kept to be dropped later")]
-pub(crate) enum Part {
+pub(crate) enum ValuePart {
     Value(Value),
     Kind(ProcKind),
     Env(Rc<Env>),
@@ -30,11 +30,11 @@ pub(crate) enum Part {
 }
 
 /// Drops the parts of a value.
-pub(crate) fn deep_drop(parts: impl Iterator<Item = Part>) {
+pub(crate) fn deep_drop(parts: impl Iterator<Item = ValuePart>) {
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {
         // During thread exit, the thread-local list may already be destroyed.
-        let _ = PENDING_PARTS.try_with(|list| list.borrow_mut().extend(parts.filter(Part::nests)));
+        let _ = PENDING_PARTS.try_with(|list| list.borrow_mut().extend(parts.filter(ValuePart::nests)));
         return;
     }
     DEPTH.set(depth + 1);
@@ -49,15 +49,15 @@ pub(crate) fn deep_drop(parts: impl Iterator<Item = Part>) {
 
 /// Drops values that are parts of another value.
 pub(crate) fn deep_drop_values(values: impl Iterator<Item = Value>) {
-    deep_drop(values.map(Part::Value));
+    deep_drop(values.map(ValuePart::Value));
 }
 
-impl Part {
+impl ValuePart {
     /// Returns true for parts that can have parts themselves.
     fn nests(&self) -> bool {
         match self {
-            Part::Value(value) => value.nests(),
-            Part::Kind(_) | Part::Env(_) | Part::Class(_) => true,
+            ValuePart::Value(value) => value.nests(),
+            ValuePart::Kind(_) | ValuePart::Env(_) | ValuePart::Class(_) => true,
         }
     }
 }

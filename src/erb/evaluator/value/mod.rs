@@ -12,7 +12,7 @@ use std::sync::Arc;
 use num_bigint::BigInt;
 use rustc_hash::FxHashSet;
 
-pub(crate) use deep_drop::{Part, deep_drop, deep_drop_values};
+pub(crate) use deep_drop::{ValuePart, deep_drop, deep_drop_values};
 pub(crate) use hash::{Key, RHash, hash_code};
 pub(crate) use object::{Class, Data, Exception, Method, MethodBody, Object, Visibility};
 pub(crate) use string::RString;
@@ -310,7 +310,7 @@ impl Drop for RProc {
         // The scope of a block drops its own parts.
         if matches!(self.kind, ProcKind::Method { .. } | ProcKind::Native(_)) {
             let kind = std::mem::replace(&mut self.kind, ProcKind::Symbol(Arc::default()));
-            deep_drop(std::iter::once(Part::Kind(kind)));
+            deep_drop(std::iter::once(ValuePart::Kind(kind)));
         }
     }
 }

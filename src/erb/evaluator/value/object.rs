@@ -7,10 +7,10 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::{Part, RHash, RString, Value, deep_drop, deep_drop_values};
+use super::{RHash, RString, Value, ValuePart, deep_drop, deep_drop_values};
 use crate::evaluator::meter::{self, Charge};
 use crate::evaluator::stdlib::ipaddr::Address;
-use crate::evaluator::stdlib::openssl::Name as DistinguishedName;
+use crate::evaluator::stdlib::openssl::DistinguishedName;
 use crate::evaluator::stdlib::time::Moment;
 use crate::evaluator::stdlib::uri::Uri;
 use crate::parse::ir::{Body, Name};
@@ -104,7 +104,7 @@ impl Drop for Class {
         let classes = [self.superclass.take(), self.outer.take()].into_iter().flatten();
         let modules = self.included_modules.take().into_iter().chain(self.singleton_modules.take());
         let values = self.constants.take().into_values().chain(self.variables.take().into_values());
-        deep_drop(classes.chain(modules).map(Part::Class).chain(values.map(Part::Value)));
+        deep_drop(classes.chain(modules).map(ValuePart::Class).chain(values.map(ValuePart::Value)));
     }
 }
 

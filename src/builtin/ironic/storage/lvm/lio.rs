@@ -39,7 +39,7 @@ const SAVE_CONFIRMATION: &str = "Configuration saved to ";
 const SAVE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The targets of this CPI.
-pub(super) struct Lio {
+pub(super) struct LioTargets {
     program: PathBuf,
     portals: Vec<SocketAddr>,
     iqn: String,
@@ -109,9 +109,9 @@ struct Portal {
     port: u16,
 }
 
-impl Lio {
+impl LioTargets {
     /// Checks the settings.
-    pub(super) fn new(portals: Vec<String>, iqn: String) -> CpiResult<Lio> {
+    pub(super) fn new(portals: Vec<String>, iqn: String) -> CpiResult<LioTargets> {
         let addresses: Result<Vec<SocketAddr>, _> = portals.iter().map(|portal| portal.parse()).collect();
         let portals = addresses.map_err(|_| {
             CpiFailure::cloud(format!(
@@ -119,7 +119,7 @@ impl Lio {
                 portals.join(", ").escape_debug()
             ))
         })?;
-        Ok(Lio { program: "targetcli".into(), portals, iqn, save_pause: SAVE_PAUSE })
+        Ok(LioTargets { program: "targetcli".into(), portals, iqn, save_pause: SAVE_PAUSE })
     }
 
     fn target(&self, volume: &VolumeName) -> String {
@@ -131,9 +131,9 @@ impl Lio {
         let target = self.target(volume);
         let action = format!("withdrawing the export of volume '{volume}'");
         let commands = [format!("/iscsi delete {target}"), format!("/backstores/block delete {volume}")];
-        let (state, errors) = self.run_and_save(&action, &commands, None)?;
-        let is_left = state.target(&target).is_some()
-            || state.storage_objects.iter().any(|object| object.is_of_volume(&volume.to_string()));
+        let (saved_config, errors) = self.run_and_save(&action, &commands, None)?;
+        let is_left = saved_config.target(&target).is_some()
+            || saved_config.storage_objects.iter().any(|object| object.is_of_volume(&volume.to_string()));
         if is_left { Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}"))) } else { Ok(()) }
     }
 
@@ -165,8 +165,11 @@ impl Lio {
             let (address, port) = (portal.ip(), portal.port());
             commands.push(format!("{group}/portals create ip_address={address} ip_port={port}"));
         }
-        let (state, errors) = self.run_and_save(&action, &commands, Some(login))?;
-        if !state.target(&target).is_some_and(|target| self.is_complete(target, volume, initiators, login)) {
+        let (saved_config, errors) = self.run_and_save(&action, &commands, Some(login))?;
+        if !saved_config
+            .target(&target)
+            .is_some_and(|target| self.is_complete(target, volume, initiators, login))
+        {
             return Err(CpiFailure::cloud(format!("{action} failed: targetcli: {errors}")));
         }
         let portal_count = self.portals.len();
@@ -308,11 +311,11 @@ fn errors_in(output: &Output, login: Option<&Login>) -> Vec<String> {
         Some(login) => text.replace(&login.password, "******"),
         None => text,
     };
-    parse_errors(&text)
+    error_lines(&text)
 }
 
-/// Drops prompts, confirmations and the frames of stack traces.
-fn parse_errors(text: &str) -> Vec<String> {
+/// Returns the lines that are errors: without prompts, confirmations and the frames of stack traces.
+fn error_lines(text: &str) -> Vec<String> {
     let noise = [
         "Parameter ",
         "Info: ",
@@ -353,20 +356,20 @@ mod tests {
             "Error: No such path /iscsi/x",
             "OSError: [Errno 30] Read-only file system: 'saveconfig.json.temp'",
         ];
-        assert_eq!(parse_errors(text), errors);
-        assert_eq!(join_errors(&parse_errors("/> /> ")), "no message");
+        assert_eq!(error_lines(text), errors);
+        assert_eq!(join_errors(&error_lines("/> /> ")), "no message");
     }
 
     /// Returns a target with a program in place of targetcli. `script` runs in a shell, with the number of
     /// the call in `$call` and the path of the saved configuration in `$saved`.
-    fn target_with(script: &str) -> (tempfile::TempDir, Lio) {
+    fn target_with(script: &str) -> (tempfile::TempDir, LioTargets) {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("targetcli");
         let head = "cd \"${0%/*}\"; cat >>asked; call=$(grep -c '^exit$' asked); saved=$PWD/saved.json\n\
             save() { echo \"$1\" >$saved; echo \"/> Info: Configuration saved to $saved\"; }\n";
         write_program(&program, &format!("{head}{script}")).unwrap();
-        let lio = Lio::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
-        let lio = Lio { program, save_pause: Duration::from_millis(10), ..lio };
+        let lio = LioTargets::new(vec!["127.0.0.1:3260".to_owned()], "iqn.x".to_owned()).unwrap();
+        let lio = LioTargets { program, save_pause: Duration::from_millis(10), ..lio };
         (directory, lio)
     }
 

@@ -15,7 +15,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use self::lio::Lio;
+use self::lio::LioTargets;
 use self::volumes::Volumes;
 use super::{Export, Initiators, Login, StorageTool, check_names, default_iqn, run};
 use crate::cpi::failure::{CpiFailure, CpiResult};
@@ -45,7 +45,7 @@ const PARTIAL_SUFFIX: &str = ".partial";
 /// The storage tool, see the module documentation.
 pub(super) struct Lvm {
     volumes: Volumes,
-    lio: Lio,
+    lio: LioTargets,
 }
 
 impl Lvm {
@@ -53,7 +53,7 @@ impl Lvm {
     pub(super) fn new(settings: LvmSettings) -> CpiResult<Lvm> {
         let LvmSettings { volume_group, thin_pool, portals, iqn } = settings;
         check_names(&portals, &iqn)?;
-        Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: Lio::new(portals, iqn)? })
+        Ok(Lvm { volumes: Volumes::new(volume_group, thin_pool)?, lio: LioTargets::new(portals, iqn)? })
     }
 
     /// Takes the lock that serialises changes of volumes and targets, and removes incomplete volumes of
@@ -137,7 +137,7 @@ impl StorageTool for Lvm {
     fn export(&self, volume: &VolumeName, initiators: &Initiators, login: &Login) -> CpiResult<Export> {
         let _lock = self.lock()?;
         self.size_of_existing(volume)?;
-        let initiators = initiators.over_iscsi(volume)?;
+        let initiators = initiators.iscsi_names(volume)?;
         self.lio.unexport(volume)?;
         let device = self.volumes.device(&volume.to_string());
         self.lio.export(volume, &device, initiators, login).or_else(|failure| {

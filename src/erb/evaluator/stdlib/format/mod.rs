@@ -15,7 +15,7 @@ use crate::evaluator::value::Value;
 
 /// The flags, width and precision of one directive.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Directive {
+struct FormatDirective {
     /// Has the flag `-`, or a negative width, which means the same.
     has_minus: bool,
     has_zero: bool,
@@ -104,12 +104,12 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
             out.push(character);
             continue;
         }
-        let mut directive = Directive::default();
+        let mut directive = FormatDirective::default();
         let mut argument: Option<Value> = None;
         loop {
             let has_size = directive.width.is_some() || directive.precision.is_some();
             let Some(flag) = characters.next() else {
-                if argument.is_some() && directive == Directive::default() {
+                if argument.is_some() && directive == FormatDirective::default() {
                     out.push('%');
                     break;
                 }
@@ -194,7 +194,7 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
                     argument = Some(value);
                 }
                 '%' | '\n' | '\0' => {
-                    if directive != Directive::default() {
+                    if directive != FormatDirective::default() {
                         return interpreter.raise_argument_error("invalid format character - %");
                     }
                     out.push('%');
@@ -237,7 +237,7 @@ fn check_width(interpreter: &mut Interpreter, number: i64) -> EvalResult<usize> 
 }
 
 /// Shortens a text to the precision.
-fn truncate(text: String, directive: &Directive) -> String {
+fn truncate(text: String, directive: &FormatDirective) -> String {
     match directive.precision {
         Some(precision) => text.chars().take(precision).collect(),
         None => text,
@@ -249,7 +249,7 @@ fn push_converted(
     interpreter: &mut Interpreter,
     out: &mut String,
     conversion: char,
-    directive: &Directive,
+    directive: &FormatDirective,
     value: &Value,
 ) -> EvalResult<()> {
     match conversion {
@@ -327,7 +327,7 @@ fn push_converted(
     Ok(())
 }
 
-fn push_number(out: &mut String, directive: &Directive, value: &BigInt, radix: u32, prefix: &str) {
+fn push_number(out: &mut String, directive: &FormatDirective, value: &BigInt, radix: u32, prefix: &str) {
     let is_negative = *value < BigInt::from(0);
     let mut digits = value.magnitude().to_str_radix(radix);
     if directive.precision == Some(0) && digits == "0" {
@@ -347,7 +347,7 @@ fn push_number(out: &mut String, directive: &Directive, value: &BigInt, radix: u
 /// Appends digits with their sign and prefix. `pads_with_zeros` allows the flag `0`.
 fn push_digits(
     out: &mut String,
-    directive: &Directive,
+    directive: &FormatDirective,
     is_negative: bool,
     prefix: &str,
     digits: &str,
@@ -370,12 +370,12 @@ fn push_digits(
 }
 
 /// Appends a float in the form of `%f`, `%e`, `%g` or `%a`.
-fn push_float(out: &mut String, directive: &Directive, float: f64, conversion: char) {
+fn push_float(out: &mut String, directive: &FormatDirective, float: f64, conversion: char) {
     let is_negative = float.is_sign_negative() && !float.is_nan();
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
-        let unpadded_directive = Directive { has_zero: false, precision: None, ..*directive };
+        let unpadded_directive = FormatDirective { has_zero: false, precision: None, ..*directive };
         return push_digits(out, &unpadded_directive, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
@@ -435,7 +435,7 @@ fn general_form(magnitude: f64, precision: usize, conversion: char, keeps_zeros:
 }
 
 /// Appends a text padded with spaces to the width.
-fn push_padded(out: &mut String, directive: &Directive, text: &str) {
+fn push_padded(out: &mut String, directive: &FormatDirective, text: &str) {
     let width = directive.width.unwrap_or(0);
     let padding = width.saturating_sub(text.chars().count());
     if directive.has_minus {

@@ -10,7 +10,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Extensions that OpenSSL shows by name: object identifier and short name.
-const NAMES: &[(&str, &str)] = &[
+const EXTENSION_NAMES: &[(&str, &str)] = &[
     ("2.5.29.14", "subjectKeyIdentifier"),
     ("2.5.29.15", "keyUsage"),
     ("2.5.29.16", "privateKeyUsagePeriod"),
@@ -61,7 +61,7 @@ pub(super) fn copy_extension(interpreter: &mut Interpreter, args: &Args) -> Eval
 /// Returns the short name of an extension, or its object identifier if OpenSSL has no name for it.
 fn oid(extension: &X509Extension<'_>) -> String {
     let identifier = extension.oid.to_id_string();
-    match NAMES.iter().find(|(dotted_id, _)| *dotted_id == identifier) {
+    match EXTENSION_NAMES.iter().find(|(dotted_id, _)| *dotted_id == identifier) {
         Some((_, name)) => (*name).to_owned(),
         None => identifier,
     }

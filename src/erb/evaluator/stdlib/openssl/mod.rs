@@ -8,7 +8,7 @@ use std::rc::Rc;
 use num_bigint::BigInt;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-pub(crate) use name::Name;
+pub(crate) use name::DistinguishedName;
 
 use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Class, Data, Object, Value};

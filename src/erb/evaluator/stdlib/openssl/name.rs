@@ -10,7 +10,7 @@ use crate::evaluator::eval::{Args, EvalResult, Interpreter};
 use crate::evaluator::value::{Data, Object, Value};
 
 /// Attributes that OpenSSL shows by name: object identifier, short name, long name.
-const ATTRIBUTES: &[(&str, &str, &str)] = &[
+const ATTRIBUTE_NAMES: &[(&str, &str, &str)] = &[
     ("2.5.4.3", "CN", "commonName"),
     ("2.5.4.4", "SN", "surname"),
     ("2.5.4.5", "serialNumber", "serialNumber"),
@@ -46,7 +46,7 @@ const UTF8_STRING: u32 = 12;
 
 /// A distinguished name.
 #[derive(Debug, Clone)]
-pub(crate) struct Name(Vec<Attribute>);
+pub(crate) struct DistinguishedName(Vec<Attribute>);
 
 /// One attribute of a name, such as `CN=…`.
 #[derive(Debug, Clone)]
@@ -65,14 +65,14 @@ impl Attribute {
     }
 }
 
-impl PartialEq for Name {
+impl PartialEq for DistinguishedName {
     fn eq(&self, other: &Self) -> bool {
         self.0.len() == other.0.len()
             && self.0.iter().zip(&other.0).all(|(a, b)| a.canonical() == b.canonical())
     }
 }
 
-impl Hash for Name {
+impl Hash for DistinguishedName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         for attribute in &self.0 {
             attribute.canonical().hash(state);
@@ -81,7 +81,7 @@ impl Hash for Name {
 }
 
 /// Writes the form `/C=…/O=…/CN=…`.
-impl fmt::Display for Name {
+impl fmt::Display for DistinguishedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for attribute in &self.0 {
             write!(f, "/{}=", attribute.key)?;
@@ -97,7 +97,7 @@ impl fmt::Display for Name {
     }
 }
 
-fn create_object(interpreter: &mut Interpreter, name: Name) -> Value {
+fn create_object(interpreter: &mut Interpreter, name: DistinguishedName) -> Value {
     let class = interpreter.load_class("OpenSSL::X509::Name");
     interpreter.create_object(class, Data::DistinguishedName(Rc::new(name)))
 }
@@ -106,7 +106,7 @@ fn create_object(interpreter: &mut Interpreter, name: Name) -> Value {
 pub(super) fn of(interpreter: &mut Interpreter, name: &X509Name<'_>) -> Value {
     let attributes = name.iter_attributes().map(|attribute| {
         let identifier = attribute.attr_type().to_id_string();
-        let names = ATTRIBUTES.iter().find(|(dotted_id, ..)| *dotted_id == identifier);
+        let names = ATTRIBUTE_NAMES.iter().find(|(dotted_id, ..)| *dotted_id == identifier);
         let value = attribute.attr_value();
         Attribute {
             key: names.map_or(identifier.clone(), |(_, short, _)| (*short).to_owned()),
@@ -114,7 +114,7 @@ pub(super) fn of(interpreter: &mut Interpreter, name: &X509Name<'_>) -> Value {
             kind: value.header.tag().0,
         }
     });
-    let name = Name(attributes.collect());
+    let name = DistinguishedName(attributes.collect());
     create_object(interpreter, name)
 }
 
@@ -132,7 +132,7 @@ pub(super) fn create_name(interpreter: &mut Interpreter, args: &Args) -> EvalRes
             };
             let attribute_name = interpreter.string_arg(key)?;
             let value = super::super::base64::bytes_of(interpreter, value)?;
-            let attribute = ATTRIBUTES
+            let attribute = ATTRIBUTE_NAMES
                 .iter()
                 .find(|(_, short, long)| *short == attribute_name || *long == attribute_name);
             let Some((_, key, _)) = attribute else {
@@ -154,10 +154,10 @@ pub(super) fn create_name(interpreter: &mut Interpreter, args: &Args) -> EvalRes
             attributes.push(Attribute { key: (*key).to_owned(), value, kind });
         }
     }
-    Ok(create_object(interpreter, Name(attributes)))
+    Ok(create_object(interpreter, DistinguishedName(attributes)))
 }
 
-fn name_of(value: &Value) -> Option<Rc<Name>> {
+fn name_of(value: &Value) -> Option<Rc<DistinguishedName>> {
     match value {
         Value::Object(object) => match &*object.data.borrow() {
             Data::DistinguishedName(name) => Some(Rc::clone(name)),

@@ -12,7 +12,7 @@ const MAX_INTERVAL_BYTES: usize = 16;
 
 /// One group, or the expression around all groups.
 #[derive(Clone, Copy, Default)]
-struct Scope {
+struct GroupScope {
     ignores_case: bool,
     is_extended: bool,
     /// True inside a look-behind, which has a fixed length in Ruby.
@@ -34,7 +34,7 @@ enum Token {
 struct Translator<'s> {
     characters: Chars<'s>,
     out: String,
-    scopes: Vec<Scope>,
+    scopes: Vec<GroupScope>,
     names: Vec<&'s str>,
     /// The nesting of character classes.
     class_depth: u32,
@@ -62,7 +62,7 @@ pub(super) struct TranslatedRegex {
 /// Translates the syntax that differs between Ruby and the engine. The error names a construct that the
 /// engine cannot match as Ruby does.
 pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, String> {
-    let top_scope = Scope {
+    let top_scope = GroupScope {
         ignores_case: options & 1 != 0,
         is_extended: options & 2 != 0,
         looks_behind: false,
@@ -99,9 +99,9 @@ pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, St
 
 impl<'s> Translator<'s> {
     /// Returns the scope of the innermost group that is open.
-    fn current_scope(&mut self) -> &mut Scope {
+    fn current_scope(&mut self) -> &mut GroupScope {
         if self.scopes.is_empty() {
-            self.scopes.push(Scope::default());
+            self.scopes.push(GroupScope::default());
         }
         let last_index = self.scopes.len() - 1;
         &mut self.scopes[last_index]
@@ -117,7 +117,7 @@ impl<'s> Translator<'s> {
 
     /// Translates a token outside character classes.
     fn translate_token(&mut self, character: char) -> Result<(), String> {
-        let Scope { is_extended, looks_behind, .. } = *self.current_scope();
+        let GroupScope { is_extended, looks_behind, .. } = *self.current_scope();
         if is_extended && matches!(character, ' ' | '\t' | '\n' | '\u{c}' | '\r' | '#') {
             if character == '#' {
                 let _ = self.characters.by_ref().find(|character| *character == '\n');
@@ -272,7 +272,7 @@ impl<'s> Translator<'s> {
 
     /// Translates the start of a group. `rest` is the text after the parenthesis.
     fn open_group(&mut self, rest: &'s str) -> Result<(), String> {
-        let mut scope = Scope { inline_group_count: 0, ..*self.current_scope() };
+        let mut scope = GroupScope { inline_group_count: 0, ..*self.current_scope() };
         let Some(kind) = rest.strip_prefix('?') else {
             if rest.starts_with(['*', '+']) {
                 return Err("a group that begins with a quantifier".into());
@@ -310,7 +310,7 @@ impl<'s> Translator<'s> {
             } else {
                 // `(?i)` opens a group that ends with the enclosing one, even after a `|`.
                 *self.current_scope() =
-                    Scope { inline_group_count: self.current_scope().inline_group_count + 1, ..scope };
+                    GroupScope { inline_group_count: self.current_scope().inline_group_count + 1, ..scope };
             }
             return Ok(());
         }

@@ -130,10 +130,10 @@ pub(super) fn split(text: &str) -> Option<Uri> {
     };
     let mut uri = Uri { fragment: fragment.map(str::to_owned), ..Uri::default() };
     let mut rest = rest;
-    if let Some((scheme, after)) = rest.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
+    if let Some((scheme, text_after)) = rest.split_once(':').filter(|(scheme, _)| is_scheme(scheme)) {
         uri.kind = UriKind::of(scheme);
         uri.scheme = Some(scheme.to_ascii_lowercase());
-        rest = after;
+        rest = text_after;
     }
     if uri.scheme.is_some() && is_relative_path(rest) {
         uri.opaque = Some(match query {

@@ -13,7 +13,7 @@ use yaml::{Data, Node};
 /// The maximum size in bytes of a file that [`non_manifest_reason`] reads.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Sections that every manifest has, but no vars store and no state.
+/// Sections of manifests. A vars store or a state has none of them.
 pub const MANIFEST_SECTIONS: [&str; 2] = ["instance_groups", "cloud_provider"];
 
 /// Keys of a manifest at its top.
@@ -40,16 +40,18 @@ pub(crate) const MANIFEST_KEYS: &[&str] = &[
     "vm_types",
 ];
 
-/// Keys that every state has. A vars store may have a variable with one of these names, but not both.
+/// Keys that every state has. A vars store may have a variable with one of these names, but not variables
+/// with both.
 const STATE_KEYS: [&str; 2] = ["director_id", "installation_id"];
 
-/// Returns the first key of a state if a mapping has all of them. `has_key` returns true for its keys.
-pub(crate) fn state_key(has_key: impl Fn(&str) -> bool) -> Option<&'static str> {
+/// Returns the first of the keys of a state if a mapping has all of them. `has_key` returns true for the keys
+/// of the mapping.
+pub(crate) fn matched_state_key(has_key: impl Fn(&str) -> bool) -> Option<&'static str> {
     STATE_KEYS.iter().all(|key| has_key(key)).then_some(STATE_KEYS[0])
 }
 
-/// Returns true if the document has a key of which every manifest has at least one, before its ops files add
-/// others.
+/// Returns true if the document has a section of manifests or a name. Every manifest has one of them, even
+/// before ops files add others.
 fn has_manifest_key(root: &Node) -> bool {
     MANIFEST_SECTIONS.iter().chain(&["name"]).any(|key| root.get(key).is_some())
 }
@@ -82,8 +84,8 @@ pub(crate) fn refuse_other_files(root: &Node, path: &Path) -> Result<()> {
         .with_hint(format!("name the manifest, and pass this file with `{option} {}`", shell_word(&file))))
 }
 
-/// Returns the reason why a file cannot be a manifest. Returns `None` if it may be one: also if it is
-/// encrypted, large, or has a mistake in its YAML.
+/// Returns the reason why a file cannot be a manifest. Returns `None` if it may be one, and for files that
+/// are encrypted or large, or have a mistake in YAML. A mistake in a file that ends in `.json` is a reason.
 pub fn non_manifest_reason(path: &Path) -> Option<String> {
     let bytes = path.is_file().then(|| input::read(path, MAX_BYTES).ok()).flatten()?;
     if Encryption::default().stored_form(&bytes) != StoredForm::Plain {
@@ -111,9 +113,9 @@ pub(crate) fn has_manifest_section(root: &Node) -> bool {
     MANIFEST_SECTIONS.iter().any(|key| root.get(key).is_some())
 }
 
-/// Returns the option with which a mapping is passed that is neither a manifest nor an ops file: a vars store
-/// or a file with variables. Returns `None` for other documents.
-pub(crate) fn option_of_variables(root: &Node) -> Option<&'static str> {
+/// Returns the name of the option for a mapping with variables: that of a vars store, or the short one of a
+/// vars file. Returns `None` for other documents.
+pub(crate) fn variables_option(root: &Node) -> Option<&'static str> {
     let is_empty = root.as_map()?.is_empty();
     match is_vars_store(root) {
         true => Some("--vars-store"),
@@ -141,7 +143,7 @@ pub fn is_manifest(path: &Path) -> bool {
 
 /// Returns the option with which a file is passed to a command that takes a manifest: an ops file, a state,
 /// or a file with variables. Returns `None` for other files.
-pub fn option_of_file(path: &Path) -> Option<&'static str> {
+pub fn file_option(path: &Path) -> Option<&'static str> {
     let root = read_plain(path)?;
     match &root.data {
         Data::Map(_) if state_key(|key| root.get(key).is_some()).is_some() => Some("--state"),
@@ -160,7 +162,9 @@ fn read_plain(path: &Path) -> Option<Node> {
 /// Returns true unless the file is an ops file, a vars store or a state.
 fn may_be_manifest(path: &Path) -> bool {
     let is_other = |root: Node| {
-        is_ops_file(&root) || is_vars_store(&root) || state_key(|key| root.get(key).is_some()).is_some()
+        is_ops_file(&root)
+            || is_vars_store(&root)
+            || matched_state_key(|key| root.get(key).is_some()).is_some()
     };
     !read_plain(path).is_some_and(is_other)
 }
@@ -170,7 +174,7 @@ const FILE_KIND: FileKind = FileKind { can_match: may_be_manifest, certainly_mat
 
 /// Returns the error for a manifest that does not exist. Its hint names only manifests.
 pub fn missing_manifest_error(path: &Path) -> Error {
-    input::missing_error_among(input::MANIFEST, path, FILE_KIND)
+    input::missing_error_among(input::MANIFEST_KIND, path, FILE_KIND)
 }
 
 /// Returns the error for a missing file of a command that takes a manifest or a state. A YAML file is no
@@ -180,7 +184,7 @@ pub fn missing_manifest_or_state_error(path: &Path) -> Error {
         return missing_manifest_error(path);
     }
     let certainly_matches = |path: &Path| {
-        let has_state_key = |root: Node| state_key(|key| root.get(key).is_some()).is_some();
+        let has_state_key = |root: Node| matched_state_key(|key| root.get(key).is_some()).is_some();
         is_manifest(path) || read_plain(path).is_some_and(has_state_key)
     };
     input::missing_error_among("manifest or state", path, FileKind { certainly_matches, ..input::ANY_FILE })
@@ -189,12 +193,12 @@ pub fn missing_manifest_or_state_error(path: &Path) -> Error {
 /// Returns the error for a manifest that does not exist, without a hint. It names a manifest with a similar
 /// name.
 pub fn bare_missing_manifest_error(path: &Path) -> Error {
-    input::bare_missing_error(input::MANIFEST, path, FILE_KIND)
+    input::bare_missing_error(input::MANIFEST_KIND, path, FILE_KIND)
 }
 
 /// Returns the error for a directory in place of a manifest. Its hint names the manifests in it.
 pub fn manifest_directory_error(path: &Path) -> Error {
-    input::directory_error(input::MANIFEST, path, FILE_KIND)
+    input::directory_error(input::MANIFEST_KIND, path, FILE_KIND)
 }
 
 #[cfg(test)]

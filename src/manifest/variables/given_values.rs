@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::document_kind::{is_ops_file, matched_state_key};
 use crate::files;
 use crate::node_kind::kind_with_article;
-use crate::shape::{is_ops_file, state_key};
 use crate::vars_store::previous;
 use crate::{Inputs, VarsProgram};
 use base::encryption::Encryption;
@@ -19,7 +19,7 @@ pub const PLACEHOLDER: &str = "…";
 
 /// Values by variable name.
 #[derive(Debug, Clone, Default)]
-pub struct Sources {
+pub struct GivenValues {
     values: BTreeMap<String, Node>,
     /// The list of values that rotations replaced, if a vars file is a vars store.
     previous: Option<Node>,
@@ -27,15 +27,15 @@ pub struct Sources {
     outputs: Vec<Node>,
 }
 
-impl Sources {
+impl GivenValues {
     /// Reads all values that `inputs` names, except the vars store.
     pub fn read(inputs: &Inputs) -> Result<Self> {
-        let mut sources = Sources::default();
-        sources.fill(inputs)?;
-        Ok(sources)
+        let mut given_values = GivenValues::default();
+        given_values.fill(inputs)?;
+        Ok(given_values)
     }
 
-    /// Reads into `self`. After an error, it keeps what was read before.
+    /// Reads into `self`. After an error, `self` keeps the values that were read before the error.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
         let (mut env_file_variables, mut command_line) =
             (GivenVariables::default(), GivenVariables::default());
@@ -133,8 +133,8 @@ impl GivenVariables {
     }
 }
 
-/// Reads the values of an env file and of the command line. Programs run last, so that no mistake elsewhere
-/// makes them run in vain.
+/// Reads the values of an env file and of the command line. Programs run last, because a mistake elsewhere
+/// would make their output useless.
 fn read_all(
     inputs: &Inputs,
     env_file_variables: &mut GivenVariables,
@@ -283,7 +283,7 @@ fn option_name(option: &str) -> &str {
 
 fn read_vars_file(path: &Path, encryption: &Encryption, variables: &mut Vec<(String, Node)>) -> Result<()> {
     let root = yaml::load(&files::read_decrypted(path, "vars file", encryption)?, path)?;
-    if let Some(key) = state_key(|key| root.get(key).is_some()) {
+    if let Some(key) = matched_state_key(|key| root.get(key).is_some()) {
         return Err(Error::invalid(format!(
             "vars file '{}' is a state, which has no variables: it has `{key}`",
             path.display()
@@ -382,12 +382,12 @@ fn without_positions(node: Node) -> Node {
 mod tests {
     use super::*;
 
-    fn sources(inputs: Inputs) -> Sources {
-        Sources::read(&inputs).unwrap()
+    fn given_values(inputs: Inputs) -> GivenValues {
+        GivenValues::read(&inputs).unwrap()
     }
 
-    fn json(sources: &Sources, name: &str) -> serde_json::Value {
-        sources.get(name).map_or(serde_json::Value::from("<absent>"), |node| node.to_json().unwrap())
+    fn json(given_values: &GivenValues, name: &str) -> serde_json::Value {
+        given_values.get(name).map_or(serde_json::Value::from("<absent>"), |node| node.to_json().unwrap())
     }
 
     fn prints(text: &str) -> VarsProgram {
@@ -401,17 +401,17 @@ mod tests {
             vars_exec: vec![prints("{a: preset program, b: preset program, c: preset program}")],
             ..Default::default()
         };
-        let sources = sources(Inputs {
+        let given_values = given_values(Inputs {
             env_file_variables,
             vars_exec: vec![prints("b: program")],
             vars_env: vec!["MY".into()],
             env_vars: vec![("MY_b".into(), "env".into()), ("MY_c".into(), "env".into())],
             ..Inputs::default()
         });
-        assert_eq!(json(&sources, "a"), "preset");
-        assert_eq!(json(&sources, "b"), "program");
-        assert_eq!(json(&sources, "c"), "env");
-        let outputs: Vec<_> = sources.outputs().iter().map(|node| node.as_str().unwrap()).collect();
+        assert_eq!(json(&given_values, "a"), "preset");
+        assert_eq!(json(&given_values, "b"), "program");
+        assert_eq!(json(&given_values, "c"), "env");
+        let outputs: Vec<_> = given_values.outputs().iter().map(|node| node.as_str().unwrap()).collect();
         assert_eq!(outputs, ["preset program", "preset program", "preset program", "program"]);
     }
 
@@ -420,9 +420,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let touch = VarsProgram::new("touch", vec!["ran".into()], Some(directory.path().into()));
         let inputs = Inputs { vars: vec!["a".into()], vars_exec: vec![touch], ..Inputs::default() };
-        assert_eq!(Sources::read(&inputs).unwrap_err().kind(), base::ErrorKind::Usage);
+        assert_eq!(GivenValues::read(&inputs).unwrap_err().kind(), base::ErrorKind::Usage);
         assert!(!directory.path().join("ran").exists());
-        assert!(Sources::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(), "it prints nothing");
+        assert!(GivenValues::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(), "it prints nothing");
         assert!(directory.path().join("ran").exists());
     }
 
@@ -469,7 +469,7 @@ mod tests {
         std::fs::write(&vars, "a: vars-file\nb: vars-file\nc: vars-file\n12: number\n").unwrap();
         let later_path = directory.path().join("later.yml");
         std::fs::write(&later_path, "c: later vars-file\n").unwrap();
-        let sources = sources(Inputs {
+        let given_values = given_values(Inputs {
             vars: vec!["a=var".into()],
             var_files: vec![format!("a={}", text.display()), format!("b={}", text.display())],
             vars_files: vec![vars, later_path],
@@ -482,25 +482,25 @@ mod tests {
                 .collect(),
             ..Inputs::default()
         });
-        assert_eq!(json(&sources, "a"), "var");
-        assert_eq!(json(&sources, "b"), "from var-file\n");
-        assert_eq!(json(&sources, "c"), "later vars-file");
-        assert_eq!(json(&sources, "d"), "later program");
-        assert_eq!(json(&sources, "f"), "env");
-        assert_eq!(json(&sources, "e"), "<absent>");
-        assert_eq!(json(&sources, "n"), serde_json::Value::Null);
-        assert_eq!(json(&sources, "12"), "number");
+        assert_eq!(json(&given_values, "a"), "var");
+        assert_eq!(json(&given_values, "b"), "from var-file\n");
+        assert_eq!(json(&given_values, "c"), "later vars-file");
+        assert_eq!(json(&given_values, "d"), "later program");
+        assert_eq!(json(&given_values, "f"), "env");
+        assert_eq!(json(&given_values, "e"), "<absent>");
+        assert_eq!(json(&given_values, "n"), serde_json::Value::Null);
+        assert_eq!(json(&given_values, "12"), "number");
     }
 
     #[test]
     fn dotted_names_set_parts() {
-        let sources = sources(Inputs {
+        let given_values = given_values(Inputs {
             vars: ["t.a.b=1", "t.a.c=2", "t.d=3"].map(str::to_owned).to_vec(),
             ..Inputs::default()
         });
-        assert_eq!(json(&sources, "t"), serde_json::json!({"a": {"b": 1, "c": 2}, "d": 3}));
-        let mut sources = sources;
-        assert!(sources.set("t.d.e", Node::string("x")).is_err());
-        assert!(sources.set(&".".repeat(1_000_000), Node::string("x")).is_err());
+        assert_eq!(json(&given_values, "t"), serde_json::json!({"a": {"b": 1, "c": 2}, "d": 3}));
+        let mut given_values = given_values;
+        assert!(given_values.set("t.d.e", Node::string("x")).is_err());
+        assert!(given_values.set(&".".repeat(1_000_000), Node::string("x")).is_err());
     }
 }
