@@ -28,7 +28,7 @@ fn code_and_error(run: &Run) -> (i32, String) {
     let start = run.stderr.find("error: ").unwrap_or_else(|| panic!("no error in:\n{}", run.stderr));
     let lines = run.stderr[start..].lines().filter(|line| !line.starts_with("  log: "));
     let lines = lines.map(|line| match line.split_once("this machine's clock says ") {
-        Some((before, _)) => format!("{before}this machine's clock says …"),
+        Some((text_before, _)) => format!("{text_before}this machine's clock says …"),
         // A hint may repeat the command line.
         None => line.replace("`monopile plan ", "`monopile create-env "),
     });
@@ -499,9 +499,9 @@ fn damaged_value_is_named_with_its_variable_and_vars_store() {
         // The declaration has no `is_ca`.
         ("mbus_bootstrap_ssl", authority, "hint: to generate a server certificate (not that of a CA): `"),
     ] {
-        let mut damaged = good.clone();
-        damaged[name] = value;
-        hello.world.write("creds.yml", serde_yaml::to_string(&damaged).unwrap());
+        let mut damaged_state = good.clone();
+        damaged_state[name] = value;
+        hello.world.write("creds.yml", serde_yaml::to_string(&damaged_state).unwrap());
         let run = hello.world.finish(hello.command("plan", &[])).exits_with(3);
         let note = format!("note: the value is that of variable '{name}' ('creds.yml')\n");
         assert!(run.stderr.contains(expected), "{expected}: {}", run.stderr);

@@ -98,8 +98,8 @@ fn without_a_state_nothing_is_asked() {
 fn interrupted_prompt_restores_the_terminal() {
     for delay in [0, 0, 5, 50] {
         let run = run_on_terminal(&World::new(), delay, "\x03").exits_with(130);
-        let (_, after) = run.stdout.rsplit_once("[y/N]").unwrap();
-        let (message, settings) = after.split_once("speed").expect("stty prints settings");
+        let (_, text_after) = run.stdout.rsplit_once("[y/N]").unwrap();
+        let (message, settings) = text_after.split_once("speed").expect("stty prints settings");
         assert!(message.contains("nothing was done") && !settings.contains("-echo"), "{:?}", run.stdout);
     }
 }
@@ -114,8 +114,8 @@ fn wrapped_question_is_asked_again_as_a_whole() {
     pty.wait_for("the question", |screen| screen.ends_with("[y/N]"));
     pty.press("maybe\r");
     pty.wait_for("the question again", |screen| {
-        let Some((before, question)) = screen.rsplit_once("\nanswer y or n\n") else { return false };
-        before.ends_with("  stemcell 'sc-1' (ubuntu/1.7)")
+        let Some((text_before, question)) = screen.rsplit_once("\nanswer y or n\n") else { return false };
+        text_before.ends_with("  stemcell 'sc-1' (ubuntu/1.7)")
             && question.starts_with("Delete environment")
             && question.contains('\n')
             && question.ends_with("[y/N]")

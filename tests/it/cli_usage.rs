@@ -537,9 +537,9 @@ fn director_options_are_ignored() {
     assert_ne!(plain.code, 2, "{}", plain.stderr);
     let ignored_options = "-e vbox -d dep --environment=x --deployment x --config c --ca-cert c --client u \
                    --client-secret s --column a --column=b";
-    for before in [true, false] {
+    for is_before_command in [true, false] {
         let mut args: Vec<&str> = ignored_options.split_whitespace().collect();
-        match before {
+        match is_before_command {
             true => args.extend(["interpolate", "absent.yml"]),
             false => drop(args.splice(0..0, ["interpolate", "absent.yml"])),
         }

@@ -21,16 +21,16 @@ fn files(hello: &Hello) -> Vec<String> {
 /// Checks that a deploy fails before it has an effect, and that the message has this text.
 #[track_caller]
 fn assert_stops(hello: &Hello, text: &str) {
-    let before = (files(hello), hello.state());
+    let state_before = (files(hello), hello.state());
     for command in ["plan", "create-env"] {
         let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
         for text in NAMES.iter().copied().chain([text, "--new-credentials"]) {
             assert!(run.stderr.contains(text), "{command}: no `{text}` in: {}", run.stderr);
         }
         assert!(run.stderr.contains("nothing was changed"), "{command}: {}", run.stderr);
-        let after = (files(hello), hello.state());
-        assert_eq!(after.1, before.1, "{command}");
-        let new: Vec<_> = after.0.iter().filter(|name| !before.0.contains(name)).collect();
+        let state_after = (files(hello), hello.state());
+        assert_eq!(state_after.1, state_before.1, "{command}");
+        let new: Vec<_> = state_after.0.iter().filter(|name| !state_before.0.contains(name)).collect();
         assert!(new.iter().all(|name| *name == "state.json.lock"), "{command} wrote {new:?}");
     }
     assert!(hello.take_requests().is_empty());
@@ -506,13 +506,13 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert!(run.stdout.contains("mbus_bootstrap_ssl"), "{}", run.stdout);
     let run = status().success();
     assert!(run.stdout.contains("running"), "{}", run.stdout);
-    let before = hello.state()["current_vm_cid"].clone();
+    let vm_before = hello.state()["current_vm_cid"].clone();
     let run = hello.create(&[]).success();
     for step in ["Draining", "Stopping", "Unmounting"] {
         assert!(run.stdout.contains(step), "{step}: {}", run.stdout);
     }
     let vm = hello.state()["current_vm_cid"].clone();
-    assert_ne!(vm, before);
+    assert_ne!(vm, vm_before);
     assert_eq!(hello.ask_counter(), 2, "the data of the disk is there");
 
     // Run `--finish` and deploy. The agent is still reached, and its VM stays.

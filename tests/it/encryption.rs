@@ -64,11 +64,11 @@ fn all_files_are_encrypted_from_the_first_write() {
     assert!(run.stderr.contains("not for the identity"), "{}", run.stderr);
 
     // An operator who can decrypt the state still cannot write it in plain text by accident.
-    let before = hello.world.read("state.json");
+    let stored_text_before = hello.world.read("state.json");
     let run = hello.create(&["--identity", "key.txt", "--recreate"]).exits_with(2);
     assert!(run.stderr.contains("would write it in plain text"), "{}", run.stderr);
     assert!(run.stderr.contains("--encrypt-to"), "{}", run.stderr);
-    assert_eq!(hello.world.read("state.json"), before);
+    assert_eq!(hello.world.read("state.json"), stored_text_before);
     let list = hello.world.run(["vars", "list", "creds.yml", "--identity", "key.txt"]).success();
     assert!(list.stdout.contains("mbus_bootstrap_password"), "{}", list.stdout);
     let run =
@@ -128,9 +128,9 @@ fn plain_state_is_encrypted_with_all_its_files() {
     check_all_sealed(&hello, 4);
     let bytes =
         || repository_files(&hello).iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
-    let before = bytes();
+    let bytes_before = bytes();
     assert!(create(&hello, &recipient).success().stdout.contains("Nothing to do"));
-    assert_eq!(bytes(), before, "a repository sees no change where there is none");
+    assert_eq!(bytes(), bytes_before, "a repository sees no change where there is none");
     hello.delete(&["--encrypt-to", &recipient, "--identity", "key.txt"]).success();
 }
 
@@ -236,20 +236,20 @@ fn changed_recipients_reencrypt_all_files_at_once() {
         all.push(("creds.yml".into(), hello.world.read("creds.yml").into_bytes()));
         all
     };
-    let before = all();
-    assert!(before.len() >= 3, "{before:?}");
+    let bytes_before = all();
+    assert!(bytes_before.len() >= 3, "{bytes_before:?}");
     let assert_unchanged = |recipients: &str, key: &str| {
         let run = hello.create(&["--encrypt-to", recipients, "--identity", key]).success();
         assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     };
     assert_unchanged(&mine, "key.txt");
-    assert_eq!(all(), before, "what nothing changed in is not encrypted anew");
+    assert_eq!(all(), bytes_before, "what nothing changed in is not encrypted anew");
 
     // A new recipient can read everything from now on, with the program and with age itself.
     let recipients = format!("{mine},{theirs}");
     hello.world.write("recipients", recipients.replace(',', "\n"));
     assert_unchanged("recipients", "key.txt");
-    assert!(all().iter().zip(&before).all(|(new, old)| new.0 == old.0 && new.1 != old.1));
+    assert!(all().iter().zip(&bytes_before).all(|(new, old)| new.0 == old.0 && new.1 != old.1));
     for (name, ciphertext) in all() {
         hello.world.write("sealed", ciphertext);
         let mut age = prepare("age");
@@ -257,9 +257,9 @@ fn changed_recipients_reencrypt_all_files_at_once() {
         let decryption = age.run_to_end();
         assert!(decryption.status.success(), "{name}: {decryption:?}");
     }
-    let before = all();
+    let bytes_before = all();
     assert_unchanged("recipients", "other.txt");
-    assert_eq!(all(), before);
+    assert_eq!(all(), bytes_before);
 
     // A removed recipient can no longer read anything.
     assert_unchanged(&theirs, "other.txt");
@@ -279,7 +279,7 @@ fn run_that_could_not_read_again_what_it_encrypts_changes_nothing() {
     let hello = Hello::new();
     let recipient = generate_identity(&hello);
     hello.world.write("other.txt", Identity::generate().to_string().expose_secret().as_bytes());
-    let before = hello.world.read("creds.yml");
+    let text_before = hello.world.read("creds.yml");
     let no_identity = ["--encrypt-to", &recipient];
     let other_identity = ["--encrypt-to", &recipient, "--identity", "other.txt"];
     let is_refused = || {
@@ -291,7 +291,7 @@ fn run_that_could_not_read_again_what_it_encrypts_changes_nothing() {
         for text in ["do not include the owner of the identity", "add your own public key"] {
             assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
         }
-        assert_eq!(hello.world.read("creds.yml"), before);
+        assert_eq!(hello.world.read("creds.yml"), text_before);
     };
     is_refused();
     assert!(!hello.world.exists("state.json"));

@@ -215,9 +215,9 @@ fn vars_and_state_commands_use_the_env_file() {
     let output = world.run(["vars", "list"]).success().stdout;
     assert!(output.contains("p\t") && !output.contains("q\t"), "{output}");
     world.run(["vars", "check"]).success();
-    let before = world.read("creds.yml");
+    let text_before = world.read("creds.yml");
     world.run(["vars", "rotate", "p"]).success();
-    assert_ne!(world.read("creds.yml"), before);
+    assert_ne!(world.read("creds.yml"), text_before);
     world.write("creds.yml", "p: {not: a password}\n");
     // The manifest of the env file declares the value.
     world.run(["vars", "check"]).exits_with(3);

@@ -476,11 +476,11 @@ fn agent_is_reached_through_a_proxy_or_a_jumpbox() {
     assert!(!format!("{status:?}").contains("s3cret-of-a-proxy"));
     let agent = format!("{}:6868", hello.ip());
     assert!(socks.targets().contains(&agent), "{:?}", socks.targets());
-    let before = socks.targets().len();
+    let request_count_before = socks.targets().len();
     let mut direct = hello.command("status", &[]);
     direct.env("BOSH_ALL_PROXY", url("s3cret-of-a-proxy")).env("NO_PROXY", "127.0.0.0/8");
     hello.world.finish(direct).success();
-    assert_eq!(socks.targets().len(), before);
+    assert_eq!(socks.targets().len(), request_count_before);
 
     let quick = ["--agent-timeout", "1s"];
     let failed_run = run("restart", &url("wr0ng"), &quick).exits_with(5);

@@ -43,11 +43,11 @@ fn create_update_delete_leaves_nothing_behind() {
     insta::assert_snapshot!("state", durations.replace_all(&state, "[<ms>]"));
 
     // An unchanged run does nothing, and starts no CPI process.
-    let before = hello.state();
+    let state_before = hello.state();
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
     assert!(hello.take_requests().is_empty());
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     assert_eq!(hello.ask_counter(), 3);
 
     // A changed property reaches the running VM.
@@ -55,7 +55,7 @@ fn create_update_delete_leaves_nothing_behind() {
     hello.create(&[]).success();
     assert_eq!(hello.ask_greeting_and_counter(), ("Ahoy".to_owned(), 4));
     assert_eq!(Hello::methods(&hello.take_requests()), ["info"]);
-    assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
+    assert_eq!(hello.state()["current_vm_cid"], state_before["current_vm_cid"]);
 
     // `--recreate` creates a new VM, and the counter is kept.
     hello.create(&["--recreate"]).success();

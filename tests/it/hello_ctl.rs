@@ -159,17 +159,17 @@ fn wait_for_output(child: Child) -> (ExitStatus, String) {
 #[test]
 fn commands_work_in_any_order() {
     let job = Job::new();
-    let mut before = None;
+    let mut last_pid = None;
     // This sequence contains every series of three commands (de Bruijn).
     for action in "stop stop stop start stop start start start stop stop".split(' ') {
         job.run(action);
         if action == "start" {
             let pid = job.assert_running();
-            assert!(before.is_none_or(|before| before == pid), "a second start changed the process");
-            before = Some(pid);
+            assert!(last_pid.is_none_or(|last_pid| last_pid == pid), "a second start changed the process");
+            last_pid = Some(pid);
         } else {
             job.assert_stopped();
-            before = None;
+            last_pid = None;
         }
     }
 }

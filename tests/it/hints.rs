@@ -94,12 +94,12 @@ fn sections(page: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// The section of hints that have none yet.
-const NONE: &str = "?";
+/// The section of hints that have not been put into a section yet.
+const NO_SECTION: &str = "?";
 
 /// Parses the list. Returns the section of each hint.
 fn parse_list(text: &str) -> BTreeMap<String, String> {
-    let mut section = NONE;
+    let mut section = NO_SECTION;
     let mut hint_sections = BTreeMap::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
         match line.strip_prefix("## ") {
@@ -154,12 +154,12 @@ fn every_hint_has_a_section_and_every_section_a_hint() {
         };
         let section =
             |hint: &String| hint_sections.get(hint).cloned().or_else(|| section_of_moved_hint(hint));
-        let now = current_hints
+        let current_sections = current_hints
             .iter()
-            .map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NONE.into())))
+            .map(|hint| (hint.clone(), section(hint).unwrap_or_else(|| NO_SECTION.into())))
             .collect();
-        std::fs::write(&list, format_list(&now, &page)).unwrap();
-        hint_sections = now;
+        std::fs::write(&list, format_list(&current_sections, &page)).unwrap();
+        hint_sections = current_sections;
     }
     let sections = sections(&page);
     let mut problems = Vec::new();

@@ -85,7 +85,7 @@ fn drive(
     problems: &mut Vec<String>,
 ) -> u64 {
     world.write("it.tgz", archive);
-    let before = tree(world.root());
+    let tree_before = tree(world.root());
     let (run, peak) = run(world, args);
     let _ = std::fs::remove_file(world.path("new.tgz"));
     let mut problem = |text: String| problems.push(format!("{}: {args:?}: {text}: {run:?}", case.name));
@@ -108,7 +108,7 @@ fn drive(
     if peak > MEMORY {
         problem(format!("it takes {peak} KiB"));
     }
-    if tree(world.root()) != before {
+    if tree(world.root()) != tree_before {
         problem(format!("it leaves something: {:?}", tree(world.root())));
     }
     peak
@@ -198,7 +198,7 @@ fn rejects_hostile_stemcell_images() {
     for case in hostile::cases(&|| Tar::default().directory("etc")) {
         world.write("it.tgz", &case.archive);
         let mut command = world.monopile(["cpi-exec", "local", "--config", "config.json"]);
-        let before = tree(world.root());
+        let tree_before = tree(world.root());
         let output = command.run_with_input(request.to_string().as_bytes());
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let message = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
@@ -209,12 +209,12 @@ fn rejects_hostile_stemcell_images() {
         if !is_rejected {
             problems.push(format!("{}: {answer}", case.name));
         }
-        let mut after = tree(world.root());
-        after.retain(|name, _| !name.starts_with("work/cloud"));
-        let mut before = before;
-        before.retain(|name, _| !name.starts_with("work/cloud"));
-        if after != before {
-            problems.push(format!("{}: it leaves something: {after:?}", case.name));
+        let mut tree_after = tree(world.root());
+        tree_after.retain(|name, _| !name.starts_with("work/cloud"));
+        let mut tree_before = tree_before;
+        tree_before.retain(|name, _| !name.starts_with("work/cloud"));
+        if tree_after != tree_before {
+            problems.push(format!("{}: it leaves something: {tree_after:?}", case.name));
         }
         let modes = walkdir::WalkDir::new(world.path("cloud")).into_iter().flatten();
         for entry in modes.filter(|entry| entry.file_type().is_file() || entry.file_type().is_dir()) {

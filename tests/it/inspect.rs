@@ -100,7 +100,7 @@ fn rejects_a_damaged_release() {
 #[test]
 fn digests_convert_to_sha256_and_back() {
     let world = world();
-    let before = run_json(&world, &["inspect-local-release", "rel.tgz"]);
+    let report_before = run_json(&world, &["inspect-local-release", "rel.tgz"]);
     let text = world.run(["sha2ify-release", "rel.tgz", "sha2.tgz"]).success().stdout;
     assert!(text.contains("sha256:") && text.contains("sha2.tgz"), "{text}");
     let sha2 = run_json(&world, &["inspect-local-release", "sha2.tgz"]);
@@ -108,9 +108,9 @@ fn digests_convert_to_sha256_and_back() {
         assert!(job["digest"].as_str().unwrap().starts_with("sha256:"), "{job}");
     }
     world.run(["sha1ify-release", "sha2.tgz", "sha1.tgz"]).success();
-    let mut after = run_json(&world, &["inspect-local-release", "sha1.tgz"]);
-    after["archive"] = before["archive"].clone();
-    assert_eq!(after, before);
+    let mut report_after = run_json(&world, &["inspect-local-release", "sha1.tgz"]);
+    report_after["archive"] = report_before["archive"].clone();
+    assert_eq!(report_after, report_before);
     let manifest = String::from_utf8(read_member(&world, "sha2.tgz", "release.MF")).unwrap();
     assert!(manifest.contains("version: '1.10'"), "a version is no number: {manifest}");
     // Repeating the command creates the same file.
@@ -135,7 +135,7 @@ fn stemcell_is_printed() {
 #[test]
 fn stemcell_is_repacked_with_requested_changes() {
     let world = world();
-    let before = run_json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
+    let report_before = run_json(&world, &["inspect-local-stemcell", "stemcell.tgz"]);
     let args = [
         "repack-stemcell",
         "stemcell.tgz",
@@ -152,12 +152,15 @@ fn stemcell_is_repacked_with_requested_changes() {
         "g",
     ];
     world.run(args).success();
-    let after = run_json(&world, &["inspect-local-stemcell", "new.tgz"]);
-    assert_eq!((&after["name"], &after["version"]), (&json!("other"), &json!("2.0")));
-    assert_eq!(after["infrastructure"], "here");
-    assert_eq!(after["cloud_properties"]["deep"], json!({"a": 1}));
-    assert_eq!(after["stemcell_formats"], json!(["f", "g"]));
-    assert_eq!((&after["os"], &after["api_version"]), (&before["os"], &before["api_version"]));
+    let report_after = run_json(&world, &["inspect-local-stemcell", "new.tgz"]);
+    assert_eq!((&report_after["name"], &report_after["version"]), (&json!("other"), &json!("2.0")));
+    assert_eq!(report_after["infrastructure"], "here");
+    assert_eq!(report_after["cloud_properties"]["deep"], json!({"a": 1}));
+    assert_eq!(report_after["stemcell_formats"], json!(["f", "g"]));
+    assert_eq!(
+        (&report_after["os"], &report_after["api_version"]),
+        (&report_before["os"], &report_before["api_version"])
+    );
     assert_eq!(read_member(&world, "new.tgz", "image"), b"image");
 
     world.run(["repack-stemcell", "--empty-image", "stemcell.tgz", "empty.tgz"]).success();
@@ -165,7 +168,7 @@ fn stemcell_is_repacked_with_requested_changes() {
     let manifest = String::from_utf8(read_member(&world, "empty.tgz", "stemcell.MF")).unwrap();
     assert!(manifest.contains(&format!("sha1: {}", sha1(b""))), "{manifest}");
     let empty = run_json(&world, &["inspect-local-stemcell", "empty.tgz"]);
-    assert_eq!(empty["name"], before["name"]);
+    assert_eq!(empty["name"], report_before["name"]);
 
     let run =
         world.run(["repack-stemcell", "--cloud-properties", "[1]", "stemcell.tgz", "x.tgz"]).exits_with(2);

@@ -467,14 +467,14 @@ fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<
     let attribution =
         regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
     let backtick_text = regex::Regex::new(r"`(\w+)`").unwrap();
-    let mut misplaced = Vec::new();
+    let mut misplaced_names = Vec::new();
     for captures in attribution.captures_iter(page) {
         let names_of_file = definitions(&text_of(&captures[2]).unwrap_or_default());
         let names = backtick_text.captures_iter(&captures[1]).map(|name| name[1].to_owned());
         let missing = names.filter(|name| !names_of_file.contains(name));
-        misplaced.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
+        misplaced_names.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
     }
-    misplaced
+    misplaced_names
 }
 
 #[test]

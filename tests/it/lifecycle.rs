@@ -34,7 +34,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
     proxy.take();
-    let before = hello.state();
+    let state_before = hello.state();
 
     let run = stop(&hello, &[]).success();
     assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
@@ -64,7 +64,7 @@ fn jobs_are_stopped_and_started_without_the_cpi() {
     assert_eq!(hello.ask_counter(), 2);
     let run = start(&hello, &[]).success();
     assert!(run.stdout.contains("All jobs were running already"), "{}", run.stdout);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     assert!(hello.take_requests().is_empty(), "the CPI was asked");
 
     hello.delete(&[]).success();

@@ -220,9 +220,11 @@ fn error_of(ops: &str) -> (Vec<String>, Vec<String>) {
 }
 
 /// Returns the changed top-level keys as YAML.
-fn changes(after: &Node) -> String {
-    let before = document();
-    let (Some(old), Some(new)) = (before.as_map(), after.as_map()) else { return yaml::emit(after) };
+fn changes(document_after: &Node) -> String {
+    let document_before = document();
+    let (Some(old), Some(new)) = (document_before.as_map(), document_after.as_map()) else {
+        return yaml::emit(document_after);
+    };
     let changed_entries = new.iter().filter(|(key, value)| old.get(key.as_str().unwrap()) != Some(*value));
     let changed_entries = changed_entries.map(|(key, value)| (key.clone(), value.clone()));
     let map: yaml::Mapping = changed_entries.collect();
@@ -238,17 +240,18 @@ fn changes(after: &Node) -> String {
 #[test]
 fn replace_cases() {
     for (path, value, expected) in REPLACE_CASES {
-        let after =
+        let document_after =
             apply(&op("replace", path, Some(value))).unwrap_or_else(|error| panic!("{path}: {error:?}"));
-        assert_eq!(changes(&after), *expected, "{path}");
+        assert_eq!(changes(&document_after), *expected, "{path}");
     }
 }
 
 #[test]
 fn remove_cases() {
     for (path, expected) in REMOVE_CASES {
-        let after = apply(&op("remove", path, None)).unwrap_or_else(|error| panic!("{path}: {error:?}"));
-        assert_eq!(changes(&after), *expected, "{path}");
+        let document_after =
+            apply(&op("remove", path, None)).unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        assert_eq!(changes(&document_after), *expected, "{path}");
     }
 }
 
@@ -476,10 +479,10 @@ fn unknown_keys_are_reported() {
 
 #[test]
 fn explicit_null_is_a_value() {
-    let after =
+    let document_after =
         apply("- {type: replace, path: /name, value: ~}\n- {type: replace, path: /map/one, value: null}\n")
             .unwrap();
-    assert_eq!(changes(&after), "map:\n  one: null\n  two:\n    three: 3\nname: null\n");
+    assert_eq!(changes(&document_after), "map:\n  one: null\n  two:\n    three: 3\nname: null\n");
 }
 
 #[test]
@@ -574,8 +577,8 @@ proptest! {
     #[test]
     fn path_parser_never_panics(path in prop_oneof![path_text(), any::<String>(), "[/a-z0-9=?:~-]{0,20}"]) {
         if let Ok(parsed_path) = path.parse::<ops::Path>() {
-            let reparsed: ops::Path = parsed_path.to_string().parse().unwrap();
-            prop_assert_eq!(reparsed.to_string(), parsed_path.to_string());
+            let reparsed_path: ops::Path = parsed_path.to_string().parse().unwrap();
+            prop_assert_eq!(reparsed_path.to_string(), parsed_path.to_string());
         }
     }
 
@@ -588,20 +591,20 @@ proptest! {
     /// Checks that the inverse of a `replace` restores the document.
     #[test]
     fn operation_and_its_inverse_change_nothing(path in path_text()) {
-        let before = document();
+        let document_before = document();
         let Ok(parsed_path) = path.parse::<ops::Path>() else { return Ok(()) };
-        let Ok(after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
-        let inverse = match (concrete(&before, &parsed_path), inserts(&parsed_path)) {
+        let Ok(document_after) = apply(&op("replace", &path, Some("{put: in}"))) else { return Ok(()) };
+        let inverse = match (concrete(&document_before, &parsed_path), inserts(&parsed_path)) {
             // The value existed, so the inverse restores it.
             (Some(place), false) => {
-                let old = ops::find(&before, &place).unwrap().to_json().unwrap();
+                let old = ops::find(&document_before, &place).unwrap().to_json().unwrap();
                 op("replace", &place.to_string(), Some(&old.to_string()))
             }
             (Some(place), true) => op("remove", &inserted_at(&place, &parsed_path), None),
-            (None, _) => op("remove", &first_made(&before, &parsed_path), None),
+            (None, _) => op("remove", &first_made(&document_before, &parsed_path), None),
         };
-        let restored_document = apply_to(after, &inverse).map_err(|error| format!("{inverse}: {error:?}"));
-        prop_assert_eq!(restored_document, Ok(before), "{}", inverse);
+        let restored_document = apply_to(document_after, &inverse).map_err(|error| format!("{inverse}: {error:?}"));
+        prop_assert_eq!(restored_document, Ok(document_before), "{}", inverse);
     }
 }
 

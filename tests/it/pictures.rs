@@ -163,9 +163,9 @@ fn mask_variable_parts(svg: &str) -> String {
     let text = Regex::new("<[^>]*>").unwrap().replace_all(body, "");
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
     // The list of slow stages also differs.
-    let (before, rest) = text.split_once("Howlongittook").unwrap_or((&text, ""));
-    let rest = rest.split_once("Wheretolook").map_or("", |(_, after)| after);
-    let mut text = format!("{before}{rest}");
+    let (text_before, rest) = text.split_once("Howlongittook").unwrap_or((&text, ""));
+    let rest = rest.split_once("Wheretolook").map_or("", |(_, text_after)| text_after);
+    let mut text = format!("{text_before}{rest}");
     for (pattern, replacement) in [
         // A table cuts off a long ID.
         (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]+", "ID"),

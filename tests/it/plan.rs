@@ -35,12 +35,14 @@ impl ChangingEnvironment {
     /// Plans and applies the current change. Both must have the same steps.
     fn plan_and_apply(&mut self, kind: &str, options: &[&str]) {
         self.hello.take_requests();
-        let before = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
+        let stored_text_before =
+            self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
         let plan =
             self.hello.world.finish(self.hello.command("plan", &[&["--json"], options].concat())).success();
         let text = self.hello.world.finish(self.hello.command("plan", options)).success();
-        let after = self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
-        assert_eq!(before, after, "{kind}: the plan touched the state");
+        let stored_text_after =
+            self.hello.world.exists("state.json").then(|| self.hello.world.read("state.json"));
+        assert_eq!(stored_text_before, stored_text_after, "{kind}: the plan touched the state");
         assert!(self.hello.take_requests().is_empty(), "{kind}: the plan called the CPI");
         let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
         let steps = |values: &mut dyn Iterator<Item = &Value>| -> Vec<(String, String)> {
@@ -128,11 +130,11 @@ fn plan_for_job_changes() {
 #[test]
 fn jobs_run_on_if_no_job_changes() {
     let mut environment = ChangingEnvironment::create_deployed();
-    let service = |environment: &ChangingEnvironment| {
+    let read_service_pid = |environment: &ChangingEnvironment| {
         let pid_files = environment.hello.find("work/cloud", "hello.pid");
         std::fs::read_to_string(&pid_files[0]).unwrap()
     };
-    let pid = service(&environment);
+    let pid = read_service_pid(&environment);
     environment.apply_ops("tags", "- {type: replace, path: /tags?, value: {team: a}}");
     environment.apply_ops(
         "the watch time",
@@ -143,13 +145,13 @@ fn jobs_run_on_if_no_job_changes() {
         "- {type: replace, path: /properties?, value: {unused: true}}",
     );
     assert!(!environment.plan_text.contains("in place"), "{}", environment.plan_text);
-    assert_eq!(service(&environment), pid);
+    assert_eq!(read_service_pid(&environment), pid);
 
     // Jobs that do not run are started by any update.
     environment.hello.world.finish(environment.hello.command("stop-env", &[])).success();
     environment.apply_ops("tags while the jobs are stopped", "- {type: replace, path: /tags/team, value: b}");
     assert!(environment.hello.answers());
-    assert_ne!(service(&environment), pid);
+    assert_ne!(read_service_pid(&environment), pid);
     environment.finish("plan_without_job_changes");
 }
 

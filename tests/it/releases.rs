@@ -214,20 +214,20 @@ fn cut_release_commits_new_generated_files() {
     repository.0.write("../bin/cargo", generate);
     repository.sh("packaging/cut-release 77.0.1").success();
     assert_eq!(repository.sh("git status --porcelain").stdout, "");
-    let committed = repository.sh("git show --format= --name-status HEAD -- docs").stdout;
-    assert_eq!(committed, "A\tdocs/man/monopile-new.1\nM\tdocs/man/monopile.1\n");
+    let committed_files = repository.sh("git show --format= --name-status HEAD -- docs").stdout;
+    assert_eq!(committed_files, "A\tdocs/man/monopile-new.1\nM\tdocs/man/monopile.1\n");
 }
 
 #[test]
 fn failed_cut_release_leaves_no_commit_tag_or_file() {
     let repository = Repository::new();
     let state = || repository.sh("git rev-parse HEAD; git status --porcelain; git tag; ls -R").stdout;
-    let before = state();
+    let state_before = state();
     let assert_undone = |reason: &str| {
         let run = repository.sh("packaging/cut-release 77.0.1").exits_with(1);
         assert!(run.stderr.contains(reason), "{}", run.stderr);
         assert!(run.stderr.contains("nothing was changed"), "{}", run.stderr);
-        assert_eq!(state(), before);
+        assert_eq!(state(), state_before);
     };
     repository.0.write("../bin/cargo", "#!/bin/sh\necho new >docs/man/new.1; echo new >stray\n");
     assert_undone("new files outside of completions docs tests/it/cpi_release/snapshots: stray");

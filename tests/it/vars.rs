@@ -134,8 +134,8 @@ fn certificates_have_the_fields_of_bosh() {
 
     // The authority key ID of a certificate is the subject key ID of its CA.
     let id = |text: &str, which: &str| {
-        let after = text.split(which).nth(1).unwrap().trim_start_matches(": \n");
-        after.lines().next().unwrap().trim().to_owned()
+        let text_after = text.split(which).nth(1).unwrap().trim_start_matches(": \n");
+        text_after.lines().next().unwrap().trim().to_owned()
     };
     assert_eq!(id(&leaf, "Authority Key Identifier"), id(&middle, "Subject Key Identifier"));
 
@@ -514,19 +514,19 @@ fn check_reports_findings_by_exit_code() {
 #[test]
 fn ca_rotation_takes_two_steps() {
     let world = world_with_store();
-    let before = store(&world);
+    let stored_text_before = store(&world);
     world.run(["vars", "rotate", "s.yml", "root", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let store_between = store(&world);
     for name in ["root", "middle", "leaf", "plain"] {
-        assert_ne!(before[name]["private_key"], store_between[name]["private_key"], "{name}");
+        assert_ne!(stored_text_before[name]["private_key"], store_between[name]["private_key"], "{name}");
     }
     for name in ["password", "short", "rsa", "ssh"] {
-        assert_eq!(before[name], store_between[name], "{name}");
+        assert_eq!(stored_text_before[name], store_between[name], "{name}");
     }
     // The new bundle trusts both old and new certificates.
     verify(&world, "/plain/certificate", "/plain/ca", None);
     verify(&world, "/leaf/certificate", "/root/certificate", Some("/leaf/ca"));
-    let old = world.write("old-plain", before["plain"]["certificate"].as_str().unwrap());
+    let old = world.write("old-plain", stored_text_before["plain"]["certificate"].as_str().unwrap());
     let bundle = write_part(&world, "/plain/ca");
     let args = ["verify", "-CAfile", bundle.to_str().unwrap(), old.to_str().unwrap()];
     assert!(run_openssl(&world, &args).ends_with(": OK\n"));
@@ -578,11 +578,15 @@ fn ca_rotation_takes_two_steps() {
         assert!(!run.stderr.contains("create-env"), "{}", run.stderr);
     }
     world.run(["vars", "rotate", "s.yml", "root", "--finish"]).success();
-    let after = store(&world);
+    let stored_text_after = store(&world);
     let count = |value: &serde_yaml::Value| value.as_str().unwrap().matches("BEGIN CERTIFICATE").count();
     for name in ["root", "middle", "leaf", "plain"] {
-        assert_eq!((count(&after[name]["ca"]), count(&after[name]["certificate"])), (1, 1), "{name}");
-        assert_eq!(after[name]["private_key"], store_between[name]["private_key"], "{name}");
+        assert_eq!(
+            (count(&stored_text_after[name]["ca"]), count(&stored_text_after[name]["certificate"])),
+            (1, 1),
+            "{name}"
+        );
+        assert_eq!(stored_text_after[name]["private_key"], store_between[name]["private_key"], "{name}");
     }
     // The VM trusts the old certificate until the next deploy.
     let check = world.run(["vars", "check", "s.yml"]).success();
@@ -653,16 +657,16 @@ fn expired_ca_signs_nothing() {
 #[test]
 fn rotating_one_variable_changes_only_it() {
     let world = world_with_store();
-    let before = store(&world);
+    let stored_text_before = store(&world);
     for name in ["leaf", "password", "rsa", "ssh"] {
         world.run(["vars", "rotate", "s.yml", name]).success();
     }
-    let after = store(&world);
+    let stored_text_after = store(&world);
     for name in ["leaf", "password", "rsa", "ssh"] {
-        assert_ne!(before[name], after[name], "{name}");
+        assert_ne!(stored_text_before[name], stored_text_after[name], "{name}");
     }
     for name in ["root", "middle", "plain", "short"] {
-        assert_eq!(before[name], after[name], "{name}");
+        assert_eq!(stored_text_before[name], stored_text_after[name], "{name}");
     }
     world.run(["vars", "check", "s.yml", "-m", "m.yml", "-v", "ip=10.0.0.6"]).success();
     let failed_run = world.run(["vars", "rotate", "s.yml", "leef"]).exits_with(3);
@@ -721,20 +725,20 @@ fn read_only_commands_write_no_vars_store() {
         names.sort();
         names
     };
-    let before = files();
+    let files_before = files();
     for command in COMMANDS {
         let run = hello.world.finish(hello.subcommand(command, &[]));
-        assert_eq!(files(), before, "{command:?} wrote: {}", run.stderr);
+        assert_eq!(files(), files_before, "{command:?} wrote: {}", run.stderr);
     }
     // Some of the declared variables have values.
     let path = hello.world.write("creds.yml", "mbus_bootstrap_password: secret\n");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
-    let before = files();
+    let files_before = files();
     for command in COMMANDS {
         let run = hello.world.finish(hello.subcommand(command, &[]));
         assert!(!run.stderr.contains("ermission denied"), "{command:?}: {}", run.stderr);
         assert_eq!(hello.world.read("creds.yml"), "mbus_bootstrap_password: secret\n", "{command:?}");
-        assert_eq!(files(), before, "{command:?}");
+        assert_eq!(files(), files_before, "{command:?}");
     }
     std::fs::remove_file(&path).unwrap();
     hello.world.write("creds.yml", store_text);
@@ -745,9 +749,9 @@ fn read_only_commands_write_no_vars_store() {
 fn broken_certificate_of_a_ca_is_renewed_with_what_it_signed() {
     let world = world_with_store();
     let store = world.read("s.yml");
-    let (before, middle) = store.split_once("\nmiddle:").unwrap();
+    let (text_before, middle) = store.split_once("\nmiddle:").unwrap();
     let (head, certificate) = middle.split_once("  certificate: |\n    -----BEGIN").unwrap();
-    world.write("s.yml", format!("{before}\nmiddle:{head}  certificate: |\n    -----{certificate}"));
+    world.write("s.yml", format!("{text_before}\nmiddle:{head}  certificate: |\n    -----{certificate}"));
     let check = world.run(["vars", "check", "s.yml"]).exits_with(3);
     for text in [
         "middle: its certificate cannot be read: there is no certificate in PEM form",

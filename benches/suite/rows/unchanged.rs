@@ -66,11 +66,11 @@ fn measure(suite: &Suite) -> Findings {
             }
             None => findings.note("what is read was not counted: there is no strace"),
         }
-        let touched = (1..=suite.rounds(3) as u64).map(|age| {
+        let touched_samples = (1..=suite.rounds(3) as u64).map(|age| {
             touch(&hello, age);
             Sample::of(&process::run(&mut command()))
         });
-        let samples: Vec<Sample> = touched.collect();
+        let samples: Vec<Sample> = touched_samples.collect();
         findings.add_figure(Figure::new(
             "the same, the stemcell touched",
             scale,
@@ -129,12 +129,12 @@ fn touch(hello: &Hello, age: u64) {
 
 /// Counts the bytes that a command reads from the three files, as the kernel sees it.
 fn bytes_read(hello: &Hello, command: Command) -> Option<u64> {
-    let mut traced = Command::new(process::find("strace")?);
+    let mut traced_command = Command::new(process::find("strace")?);
     let trace = hello.world.path("trace");
-    traced.args(["-f", "-y", "-qq", "-e", &format!("trace={READING}"), "-o"]).arg(&trace);
-    traced.arg(command.get_program()).args(command.get_args());
-    hello.world.enter(&mut traced);
-    process::run(traced.stderr(Stdio::inherit()));
+    traced_command.args(["-f", "-y", "-qq", "-e", &format!("trace={READING}"), "-o"]).arg(&trace);
+    traced_command.arg(command.get_program()).args(command.get_args());
+    hello.world.enter(&mut traced_command);
+    process::run(traced_command.stderr(Stdio::inherit()));
     let text = std::fs::read_to_string(&trace).unwrap();
     let reads_artifact =
         |line: &&str| ["/stemcell.tar>", "/one.tar>", "/two.tar>"].iter().any(|name| line.contains(name));

@@ -71,15 +71,18 @@ fn change(hello: &Hello, values: &Values, strategy: &str) -> [Sample; 2] {
     let address: SocketAddr = format!("{}:8580", hello.ip()).parse().unwrap();
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            let (mut longest, mut outage_start) = (Duration::ZERO, None);
+            let (mut longest_outage, mut outage_start) = (Duration::ZERO, None);
             while !is_over.load(Ordering::SeqCst) {
                 match TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
                     true => outage_start = None,
-                    false => longest = longest.max(outage_start.get_or_insert_with(Instant::now).elapsed()),
+                    false => {
+                        longest_outage =
+                            longest_outage.max(outage_start.get_or_insert_with(Instant::now).elapsed())
+                    }
                 }
                 std::thread::sleep(Duration::from_millis(2));
             }
-            longest
+            longest_outage
         });
         let run_time = deploy(hello, values, strategy);
         is_over.store(true, Ordering::SeqCst);

@@ -38,7 +38,7 @@ pub(super) struct Canary {
     /// Files that may contain secrets, because the operator wrote them or because secrets are their purpose.
     secret_files: Vec<PathBuf>,
     /// Secrets without the mark that are not in the vars store.
-    unmarked: Vec<String>,
+    unmarked_secrets: Vec<String>,
 }
 
 impl Canary {
@@ -86,7 +86,7 @@ impl Canary {
             serde_json::json!([{"type": "replace", "path": "/cloud_provider/ssh_tunnel?", "value": tunnel}]);
         self.write("tunnel.yml", &ops.to_string());
         let lines = key.lines().filter(|line| line.len() > 16 && !line.starts_with("-----"));
-        self.unmarked.extend(lines.map(str::to_owned));
+        self.unmarked_secrets.extend(lines.map(str::to_owned));
     }
 
     /// Adds a marked secret at each kind of place: manifest, variables of every source, generated values, and
@@ -168,7 +168,7 @@ impl Canary {
         let secret_files =
             ["hello", "leaky", "creds.yml", "file.secret", "vars.yml", "secrets.yml", "cloud", "start"];
         let secret_files = secret_files.iter().map(|name| hello.world.path(name)).collect();
-        Canary { hello, outputs: Vec::new(), searched_outputs: 0, secret_files, unmarked: Vec::new() }
+        Canary { hello, outputs: Vec::new(), searched_outputs: 0, secret_files, unmarked_secrets: Vec::new() }
     }
 
     /// Writes a file with secrets.
@@ -262,7 +262,7 @@ cpis:
     /// Returns the values that must not be shown: the mark, and generated values.
     fn secrets(&self) -> BTreeSet<String> {
         let mut secrets = BTreeSet::from([MARK.to_owned()]);
-        secrets.extend(self.unmarked.iter().cloned());
+        secrets.extend(self.unmarked_secrets.iter().cloned());
         let store: serde_json::Value = serde_yaml::from_str(&self.hello.world.read("creds.yml")).unwrap();
         for (name, value) in store.as_object().unwrap() {
             match value {

@@ -84,9 +84,9 @@ impl Inventory {
 
     /// Returns the things that are neither on record nor reported. A report counts if it was made when its
     /// record was dropped, or later.
-    pub(super) fn unreported(&mut self, hello: &Hello) -> Vec<String> {
+    pub(super) fn unreported_resources(&mut self, hello: &Hello) -> Vec<String> {
         let records = hello.announced_or_recorded();
-        let mut unreported = Vec::new();
+        let mut unreported_resources = Vec::new();
         for cid in self.present_cids(hello) {
             let names = self.names(hello, &cid);
             let runs = self.reports.len();
@@ -97,9 +97,9 @@ impl Inventory {
             let first_report = *self.known_until.entry(cid.clone()).or_insert(runs.saturating_sub(1));
             let is_named = |report: &String| names.iter().any(|name| report.contains(name));
             if !self.may_be_unrecorded(&cid) && !self.reports[first_report..].iter().any(is_named) {
-                unreported.push(format!("{cid} (known as {})", names[1..].join(", ")));
+                unreported_resources.push(format!("{cid} (known as {})", names[1..].join(", ")));
             }
         }
-        unreported
+        unreported_resources
     }
 }

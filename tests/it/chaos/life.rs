@@ -21,7 +21,7 @@ use crate::support::scripted::{InfoAnswer, Interruption, Script, wait_until};
 use crate::support::userland::Bridge;
 
 /// The exit codes that a command may return, see "Exit codes" of `docs/reference.md`.
-const CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
+const EXIT_CODES: [i32; 8] = [0, 1, 3, 4, 5, 6, 130, 143];
 /// The time after which the operator interrupts a command of a life.
 pub(super) const STEP_TIMEOUT: Duration = Duration::from_secs(12);
 /// The time after which the operator interrupts a command that is a mistake, and must delete nothing.
@@ -443,11 +443,11 @@ impl ChaosLife {
 
     /// Runs a prepared command, and checks the cloud after it.
     pub(super) fn run(&mut self, command: Command, attempt: &Attempt, hold: &HeldCallAction) -> Run {
-        let before = self.inventory.present_cids(&self.hello);
+        let cids_before = self.inventory.present_cids(&self.hello);
         let records = self.hello.announced_or_recorded();
         match attempt.command {
             OperatorCommand::Delete => {
-                self.snapshots_to_delete.extend(before.iter().filter(|cid| is_snapshot(cid)).cloned())
+                self.snapshots_to_delete.extend(cids_before.iter().filter(|cid| is_snapshot(cid)).cloned())
             }
             OperatorCommand::DropSnapshot => self.snapshots_to_delete.extend(self.oldest_snapshot()),
             _ => {}
@@ -456,7 +456,7 @@ impl ChaosLife {
         let run = &self.last_run;
         let _ = writeln!(self.log, "  {:?} ends with {}", attempt.command, run.code);
         *self.counts.codes.entry(run.code).or_default() += 1;
-        let is_documented = CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
+        let is_documented = EXIT_CODES.contains(&run.code) || (attempt.is_killed && run.code == -1);
         self.check(is_documented, || "an exit code that is not documented".to_owned());
         let run = &self.last_run;
         let output = format!("{}{}", run.stdout, run.stderr);
@@ -468,7 +468,7 @@ impl ChaosLife {
             self.hello.wait_until_idle();
         }
         self.allow_pretended_deletions(&requests, &attempt.pretended_deletions);
-        self.check_deletions(&before, attempt.may_delete);
+        self.check_deletions(&cids_before, attempt.may_delete);
         self.check_nothing_lost();
         self.check_living_vm(&records, attempt);
         self.update_expectations(attempt);
@@ -543,7 +543,7 @@ impl ChaosLife {
             // The reports of both commands count.
             self.last_run.stdout += &read("second.stdout");
             self.last_run.stderr += &read("second.stderr");
-            self.check(CODES.contains(&code), || format!("the second run ends with {code}"));
+            self.check(EXIT_CODES.contains(&code), || format!("the second run ends with {code}"));
         }
         self.check(status.is_some(), || {
             format!("{:?} does not end, and an interrupt does not end it either", attempt.command)
@@ -622,19 +622,19 @@ impl ChaosLife {
     }
 
     /// Checks that the run deleted only things that it was asked to delete.
-    fn check_deletions(&self, before: &BTreeSet<String>, may_delete: DeletePermission) {
-        let now = self.hello.cloud();
+    fn check_deletions(&self, cids_before: &BTreeSet<String>, may_delete: DeletePermission) {
+        let cids_after = self.hello.cloud();
         for bystander in &self.inventory.bystanders {
-            self.check(now.contains(bystander), || format!("the foreign {bystander} was deleted"));
+            self.check(cids_after.contains(bystander), || format!("the foreign {bystander} was deleted"));
         }
-        for snapshot in before.difference(&now).filter(|cid| is_snapshot(cid)) {
+        for snapshot in cids_before.difference(&cids_after).filter(|cid| is_snapshot(cid)) {
             self.check(self.snapshots_to_delete.contains(snapshot), || {
                 format!("{snapshot} was deleted unasked")
             });
         }
         let Some(deployment) = &self.deployment else { return };
         let may_delete = may_delete.or(self.may_be_deleted);
-        let is_gone = |cid: &String| before.contains(cid) && !now.contains(cid);
+        let is_gone = |cid: &String| cids_before.contains(cid) && !cids_after.contains(cid);
         self.check(may_delete.vm || !is_gone(&deployment.vm), || {
             format!("{} was deleted unasked", deployment.vm)
         });
@@ -646,9 +646,9 @@ impl ChaosLife {
 
     /// Checks that all existing things are on record or reported.
     pub(super) fn check_nothing_lost(&mut self) {
-        let unreported = self.inventory.unreported(&self.hello);
-        self.check(unreported.is_empty(), || {
-            format!("neither on record nor reported: {}", unreported.join("; "))
+        let unreported_resources = self.inventory.unreported_resources(&self.hello);
+        self.check(unreported_resources.is_empty(), || {
+            format!("neither on record nor reported: {}", unreported_resources.join("; "))
         });
     }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::hello::Hello;
-use crate::support::scripted::{Interruption, Reaction, UNSCRIPTED};
+use crate::support::scripted::{Interruption, Reaction, UNSCRIPTED_VARIABLE};
 
 /// The methods that create resources.
 const CREATES: [&str; 4] = ["create_stemcell", "create_vm", "create_disk", "snapshot_disk"];
@@ -107,7 +107,7 @@ fn answer_invented_cid(method: &str) -> Reaction {
 fn error_before_effect(method: &str) -> Reaction {
     let error = Hello::error(CLOUD_ERROR, &format!("{method}: no answer from the cloud in time"));
     Reaction::Instead(format!(
-        "request=$(cat); (sleep 0.3; printf '%s' \"$request\" | {UNSCRIPTED}=1 \"$SCRIPTED_CPI/scripted\") \
+        "request=$(cat); (sleep 0.3; printf '%s' \"$request\" | {UNSCRIPTED_VARIABLE}=1 \"$SCRIPTED_CPI/scripted\") \
          >/dev/null 2>&1 & printf '%s' '{error}'"
     ))
 }

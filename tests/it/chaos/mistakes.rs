@@ -98,13 +98,13 @@ impl ChaosLife {
         self.hello.set_script(Script::with_info(InfoAnswer::Local));
         let link = self.hello.world.path("linked.json");
         std::fs::hard_link(self.hello.world.path("state.json"), &link).unwrap();
-        let before = self.hello.cloud();
+        let cloud_before = self.hello.cloud();
         let run = self.run(
             self.prepare_command(command, &[]),
             &self.harmless_attempt(command),
             &HeldCallAction::Nothing,
         );
-        self.check(run.code != 0 && self.hello.cloud() == before, || {
+        self.check(run.code != 0 && self.hello.cloud() == cloud_before, || {
             "it changes something though the state is hard-linked".to_owned()
         });
         std::fs::remove_file(link).unwrap();
@@ -218,13 +218,13 @@ impl ChaosLife {
         for name in &moved_files {
             std::fs::rename(self.hello.world.path(name), hidden_place.join(name)).unwrap();
         }
-        let before = self.hello.cloud();
+        let cloud_before = self.hello.cloud();
         let run = self.hello.world.finish(self.prepare_command(OperatorCommand::Create, &[]));
         self.log_step(&format!("create-env without the state ends with {}", run.code));
         let requests = self.inventory.observe_run(&self.hello, &run);
         let has_effect =
             requests.iter().any(|request| !QUESTIONS.iter().any(|method| request["method"] == *method));
-        self.check(run.code != 0 && !has_effect && self.hello.cloud() == before, || {
+        self.check(run.code != 0 && !has_effect && self.hello.cloud() == cloud_before, || {
             format!("it went on without the state: {}\n{}", run.stdout, run.stderr)
         });
         if !imports || self.has_snapshots() {

@@ -125,10 +125,10 @@ impl Shell {
         let _ = std::fs::remove_file(&arguments_file);
         // A shell that has more input to read may not stop to complete.
         for piece in line.split_inclusive('\t') {
-            let before = self.screen.lock().unwrap().len();
+            let count_before = self.screen.lock().unwrap().len();
             self.type_text(piece);
             if piece.ends_with('\t') {
-                self.settle(before);
+                self.settle(count_before);
             }
         }
         self.type_text("\r");
@@ -138,12 +138,13 @@ impl Shell {
 
     /// Returns the candidates after a line and two tabs.
     fn list_candidates(&mut self, line: &str, last: &str) -> String {
-        let before = self.screen.lock().unwrap().len();
+        let count_before = self.screen.lock().unwrap().len();
         self.type_text(line);
         self.type_text("\t");
-        self.settle(before);
+        self.settle(count_before);
         self.type_text("\t");
-        let screen_text = || String::from_utf8_lossy(&self.screen.lock().unwrap()[before..]).into_owned();
+        let screen_text =
+            || String::from_utf8_lossy(&self.screen.lock().unwrap()[count_before..]).into_owned();
         self.wait(last, || screen_text().contains(last));
         let text = screen_text();
         // Ctrl-C cancels the line.
@@ -153,11 +154,11 @@ impl Shell {
     }
 
     /// Waits until the screen stops changing.
-    fn settle(&self, before: usize) {
-        let mut size = before;
+    fn settle(&self, old_size: usize) {
+        let mut size = old_size;
         let mut unchanged_since = Instant::now();
         let start = Instant::now();
-        while unchanged_since.elapsed() < Duration::from_millis(250) || size == before {
+        while unchanged_since.elapsed() < Duration::from_millis(250) || size == old_size {
             std::thread::sleep(Duration::from_millis(10));
             let now = self.screen.lock().unwrap().len();
             if now != size {

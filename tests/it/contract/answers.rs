@@ -114,7 +114,7 @@ fn malformed_answer_is_a_clear_error() {
         // The stemcell exists in each case.
         hello.set_script(Script::with_info(InfoAnswer::Local).fail("create_vm", 1, "X", false));
         hello.create(&[]).exits_with(1);
-        let before = hello.state();
+        let state_before = hello.state();
         for (name, command, problem) in cases {
             hello.set_script(Script::with_info(InfoAnswer::Local).first(
                 "create_vm",
@@ -134,7 +134,7 @@ fn malformed_answer_is_a_clear_error() {
                 assert!(run.stderr.contains(text), "{name}: {text} is not in {}", run.stderr);
             }
             assert_eq!(hello.calls("create_vm"), 1, "{name}");
-            assert_eq!(hello.state(), before, "{name}");
+            assert_eq!(hello.state(), state_before, "{name}");
             assert!(hello.world.exists("state.json.journal"), "{name}");
         }
         // Nothing is done until the operator settles the call.
@@ -212,17 +212,18 @@ fn late_answer_is_found_by_the_next_run() {
 #[test]
 fn exit_status_of_the_cpi_is_ignored() {
     let hello = Hello::new();
-    let after = |script: Script, method: &str, command: &str| {
+    let answer_after = |script: Script, method: &str, command: &str| {
         script.first(method, 1, Reaction::After(command.to_owned()))
     };
     let script = Script::with_info(InfoAnswer::Local);
-    let script = after(script, "info", "cat; exit 1");
-    let script = after(script, "create_stemcell", "cat; exec >&-; sleep 1");
-    let script = after(script, "create_vm", "cat; kill -KILL $$");
+    let script = answer_after(script, "info", "cat; exit 1");
+    let script = answer_after(script, "create_stemcell", "cat; exec >&-; sleep 1");
+    let script = answer_after(script, "create_vm", "cat; kill -KILL $$");
     // A child keeps standard output open.
-    let script = after(script, "set_vm_metadata", "cat; sleep 5 & exit 3");
-    let script = after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
-    let script = after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
+    let script = answer_after(script, "set_vm_metadata", "cat; sleep 5 & exit 3");
+    let script = answer_after(script, "create_disk", "cat; printf '\\n\\n'; sleep 5 &");
+    let script =
+        answer_after(script, "attach_disk", "sleep 1; cat; yes 'a line of its log' | head -c 200M >&2");
     hello.set_script(script);
     let start = Instant::now();
     let (run, peak) = run_and_measure(hello.command("create-env", &[]));

@@ -14,7 +14,7 @@ use crate::support::proxy::{AgentProxy, Exchange, Listener};
 use crate::support::scripted::{InfoAnswer, Script};
 
 const CPIS: [InfoAnswer; 8] = [
-    InfoAnswer::Nothing,
+    InfoAnswer::WithoutVersion,
     InfoAnswer::NotImplemented(0),
     InfoAnswer::NotImplemented(1),
     InfoAnswer::NotImplemented(2),
@@ -28,17 +28,17 @@ const STEMCELLS: [Option<u32>; 4] = [None, Some(1), Some(2), Some(3)];
 
 /// A combination of a CPI, a stemcell and an option, and what the contract expects of it.
 #[derive(Debug)]
-struct Expected {
+struct Combination {
     cpi: InfoAnswer,
     stemcell: Option<u32>,
     /// The option `--cpi-api-version`.
-    cap: Option<u32>,
+    max_api_version: Option<u32>,
 }
 
-impl Expected {
+impl Combination {
     /// Returns the `api_version` of requests.
     fn api_version(&self) -> u32 {
-        self.cpi.version().min(3).min(self.cap.unwrap_or(3))
+        self.cpi.version().min(3).min(self.max_api_version.unwrap_or(3))
     }
 
     fn is_v2(&self) -> bool {
@@ -55,7 +55,7 @@ impl Expected {
 
 #[test]
 fn every_cpi_works_with_every_stemcell() {
-    let mut cells = Vec::new();
+    let mut combinations = Vec::new();
     for cpi in CPIS {
         for stemcell in STEMCELLS {
             // After its answer to `info`, a CPI of another version is treated like one of version 1 or 3. The
@@ -66,15 +66,23 @@ fn every_cpi_works_with_every_stemcell() {
                 _ => stemcell == Some(3),
             };
             if is_tried || is_long_form() {
-                cells.push(Expected { cpi, stemcell, cap: None });
+                combinations.push(Combination { cpi, stemcell, max_api_version: None });
             }
         }
     }
-    cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(2) });
-    cells.push(Expected { cpi: InfoAnswer::Version(3), stemcell: Some(3), cap: Some(1) });
+    combinations.push(Combination {
+        cpi: InfoAnswer::Version(3),
+        stemcell: Some(3),
+        max_api_version: Some(2),
+    });
+    combinations.push(Combination {
+        cpi: InfoAnswer::Version(3),
+        stemcell: Some(3),
+        max_api_version: Some(1),
+    });
     let start = Instant::now();
-    run_in_parallel(&cells, run_life);
-    eprintln!("contract matrix: {} lives in {:.0} s", cells.len(), start.elapsed().as_secs_f64());
+    run_in_parallel(&combinations, run_life);
+    eprintln!("contract matrix: {} lives in {:.0} s", combinations.len(), start.elapsed().as_secs_f64());
 }
 
 /// An agent that does not know the messages that add and remove persistent disks.
@@ -110,11 +118,11 @@ fn old_agent_gets_the_hint_when_it_mounts_the_disk() {
 }
 
 /// Creates, changes and deletes an environment, and checks requests, state, messages and registry against the
-/// versions of this cell.
-fn run_life(cell: &Expected) {
+/// versions of this combination.
+fn run_life(combination: &Combination) {
     let mut hello = Hello::new();
     let manifest = hello.world.read("hello/stemcell/stemcell.MF");
-    let version = cell.stemcell.map(|version| format!("api_version: {version}\n")).unwrap_or_default();
+    let version = combination.stemcell.map(|version| format!("api_version: {version}\n")).unwrap_or_default();
     assert!(manifest.contains("api_version: 3\n"));
     hello.world.write("hello/stemcell/stemcell.MF", manifest.replace("api_version: 3\n", &version));
     hello.add_ops("tags.yml", "- {type: replace, path: /tags?, value: {team: x}}\n");
@@ -123,14 +131,20 @@ fn run_life(cell: &Expected) {
         "registry.yml",
         &format!("- {{type: replace, path: /cloud_provider/properties/registry?, value: {registry}}}\n"),
     );
-    hello.set_script(Script::with_info(cell.cpi));
-    let cap = cell.cap.map(|cap| cap.to_string());
-    let options: Vec<&str> = cap.iter().flat_map(|cap| ["--cpi-api-version", cap]).collect();
+    hello.set_script(Script::with_info(combination.cpi));
+    let max_api_version = combination.max_api_version.map(|max_api_version| max_api_version.to_string());
+    let options: Vec<&str> =
+        max_api_version.iter().flat_map(|max_api_version| ["--cpi-api-version", max_api_version]).collect();
     let proxy = hello.proxy_agent();
 
     let run = hello.create(&options).success();
-    assert_eq!(run.stdout.contains("(contract v1)"), !cell.is_v2(), "{cell:?}: {}", run.stdout);
-    assert_eq!(run.stdout.contains("no longer needed"), cell.is_v2(), "{cell:?}: {}", run.stdout);
+    assert_eq!(run.stdout.contains("(contract v1)"), !combination.is_v2(), "{combination:?}: {}", run.stdout);
+    assert_eq!(
+        run.stdout.contains("no longer needed"),
+        combination.is_v2(),
+        "{combination:?}: {}",
+        run.stdout
+    );
     let create = [
         "info",
         "create_stemcell",
@@ -140,10 +154,10 @@ fn run_life(cell: &Expected) {
         "attach_disk",
         "set_disk_metadata",
     ];
-    check_requests(cell, &hello, &create);
-    check_state(cell, &hello);
-    check_messages(cell, &proxy, &["mount"]);
-    assert_eq!(hello.ask_counter(), 1, "{cell:?}");
+    check_requests(combination, &hello, &create);
+    check_state(combination, &hello);
+    check_messages(combination, &proxy, &["mount"]);
+    assert_eq!(hello.ask_counter(), 1, "{combination:?}");
 
     hello.add_ops(
         "change.yml",
@@ -166,31 +180,31 @@ fn run_life(cell: &Expected) {
         "detach_disk",
         "delete_disk",
     ];
-    check_requests(cell, &hello, &change);
-    check_state(cell, &hello);
-    check_messages(cell, &proxy, &["unmount", "mount", "mount", "remove"]);
-    assert_eq!(hello.ask_counter(), 2, "{cell:?}: the disk's data is not what it was");
+    check_requests(combination, &hello, &change);
+    check_state(combination, &hello);
+    check_messages(combination, &proxy, &["unmount", "mount", "mount", "remove"]);
+    assert_eq!(hello.ask_counter(), 2, "{combination:?}: the disk's data is not what it was");
 
     hello.delete(&options).success();
-    check_requests(cell, &hello, &["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]);
-    check_messages(cell, &proxy, &["unmount"]);
-    assert_eq!(hello.leftovers(), Vec::<String>::new(), "{cell:?}");
-    check_registry(cell, &hello);
+    check_requests(combination, &hello, &["info", "has_vm", "delete_vm", "delete_disk", "delete_stemcell"]);
+    check_messages(combination, &proxy, &["unmount"]);
+    assert_eq!(hello.leftovers(), Vec::<String>::new(), "{combination:?}");
+    check_registry(combination, &hello);
 }
 
 /// Checks the methods, and the fields that the version and the contract require in each request.
-fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
+fn check_requests(combination: &Combination, hello: &Hello, methods: &[&str]) {
     let requests = hello.take_requests();
-    assert_eq!(Hello::methods(&requests), methods, "{cell:?}");
+    assert_eq!(Hello::methods(&requests), methods, "{combination:?}");
     let ids: BTreeSet<&str> =
         requests.iter().map(|request| request["context"]["request_id"].as_str().unwrap()).collect();
-    assert_eq!(ids.len(), requests.len(), "{cell:?}: a request id was used twice");
+    assert_eq!(ids.len(), requests.len(), "{combination:?}: a request id was used twice");
     let directors: BTreeSet<&str> =
         requests.iter().map(|request| request["context"]["director_uuid"].as_str().unwrap()).collect();
-    assert_eq!(directors.len(), 1, "{cell:?}");
+    assert_eq!(directors.len(), 1, "{combination:?}");
     for request in &requests {
         let method = request["method"].as_str().unwrap();
-        let description = format!("{cell:?}: {request}");
+        let description = format!("{combination:?}: {request}");
         let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
         let mut expected = ["method", "arguments", "context", "api_version"].map(str::to_owned).to_vec();
         // These are the keys apart from the CPI's properties in the manifest.
@@ -200,8 +214,8 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
             expected.pop();
             context.pop();
         } else {
-            assert_eq!(request["api_version"], cell.api_version(), "{description}");
-            let vm = json!({"stemcell": {"api_version": cell.stemcell.unwrap_or(1)}});
+            assert_eq!(request["api_version"], combination.api_version(), "{description}");
+            let vm = json!({"stemcell": {"api_version": combination.stemcell.unwrap_or(1)}});
             assert_eq!(request["context"]["vm"], vm, "{description}");
         }
         assert_eq!(keys(request), BTreeSet::from_iter(expected), "{description}");
@@ -210,7 +224,7 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
         let count = match method {
             "info" => 0,
             "has_vm" | "delete_vm" | "delete_disk" | "delete_stemcell" => 1,
-            "create_stemcell" if cell.api_version() < 3 => 2,
+            "create_stemcell" if combination.api_version() < 3 => 2,
             "set_vm_metadata" | "set_disk_metadata" | "attach_disk" | "detach_disk" => 2,
             "create_stemcell" | "create_disk" => 3,
             "create_vm" => 6,
@@ -227,45 +241,51 @@ fn check_requests(cell: &Expected, hello: &Hello, methods: &[&str]) {
     }
 }
 
-fn check_state(cell: &Expected, hello: &Hello) {
+fn check_state(combination: &Combination, hello: &Hello) {
     let state = hello.state();
     let vm = &state["monopile"]["vm"];
-    assert_eq!(vm["contract"], if cell.is_v2() { "v2" } else { "v1" }, "{cell:?}");
-    assert_eq!(vm["networks"].is_object(), cell.is_recorded(), "{cell:?}: {vm}");
-    assert_eq!(state["disks"].as_array().unwrap().len(), 1, "{cell:?}");
+    assert_eq!(vm["contract"], if combination.is_v2() { "v2" } else { "v1" }, "{combination:?}");
+    assert_eq!(vm["networks"].is_object(), combination.is_recorded(), "{combination:?}: {vm}");
+    assert_eq!(state["disks"].as_array().unwrap().len(), 1, "{combination:?}");
     let disk = &state["disks"][0];
-    assert_eq!(disk["hint"]["path"].is_string(), cell.is_recorded(), "{cell:?}: {disk}");
-    assert_eq!(state["stemcells"][0]["api_version"], cell.stemcell.unwrap_or(1), "{cell:?}");
-    assert_eq!(hello.cloud(), hello.recorded_cids(), "{cell:?}");
+    assert_eq!(disk["hint"]["path"].is_string(), combination.is_recorded(), "{combination:?}: {disk}");
+    assert_eq!(state["stemcells"][0]["api_version"], combination.stemcell.unwrap_or(1), "{combination:?}");
+    assert_eq!(hello.cloud(), hello.recorded_cids(), "{combination:?}");
 }
 
 /// Checks the messages to the agent about disks. Hints are sent only under contract v2.
-fn check_messages(cell: &Expected, proxy: &AgentProxy, expected: &[&str]) {
+fn check_messages(combination: &Combination, proxy: &AgentProxy, expected: &[&str]) {
     let disk_exchanges: Vec<Exchange> =
         proxy.take().into_iter().filter(|exchange| exchange.name().ends_with("_disk")).collect();
     let mut expected_messages = Vec::new();
     for what in expected {
         match *what {
-            "mount" if cell.is_v2() => expected_messages.extend(["add_persistent_disk", "mount_disk"]),
+            "mount" if combination.is_v2() => expected_messages.extend(["add_persistent_disk", "mount_disk"]),
             "mount" => expected_messages.push("mount_disk"),
             "unmount" => expected_messages.extend(["list_disk", "unmount_disk"]),
             "remove" => expected_messages.extend(["migrate_disk", "remove_persistent_disk"]),
             other => panic!("{other}"),
         }
     }
-    assert_eq!(disk_exchanges.iter().map(Exchange::name).collect::<Vec<_>>(), expected_messages, "{cell:?}");
+    assert_eq!(
+        disk_exchanges.iter().map(Exchange::name).collect::<Vec<_>>(),
+        expected_messages,
+        "{combination:?}"
+    );
     for exchange in &disk_exchanges {
         let arguments = exchange.message["arguments"].as_array().unwrap();
         match exchange.name().as_str() {
-            "add_persistent_disk" => assert!(arguments[1]["path"].is_string(), "{cell:?}: {arguments:?}"),
-            "mount_disk" => assert_eq!(arguments.len(), 1, "{cell:?}: {arguments:?}"),
+            "add_persistent_disk" => {
+                assert!(arguments[1]["path"].is_string(), "{combination:?}: {arguments:?}")
+            }
+            "mount_disk" => assert_eq!(arguments.len(), 1, "{combination:?}: {arguments:?}"),
             _ => {}
         }
     }
 }
 
 /// Checks that the registry is up for each VM created under contract v1, and never under contract v2.
-fn check_registry(cell: &Expected, hello: &Hello) {
-    let expected = if cell.is_v2() { "closed\nclosed\n" } else { "open\nopen\n" };
-    assert_eq!(hello.world.read("registry"), expected, "{cell:?}");
+fn check_registry(combination: &Combination, hello: &Hello) {
+    let expected = if combination.is_v2() { "closed\nclosed\n" } else { "open\nopen\n" };
+    assert_eq!(hello.world.read("registry"), expected, "{combination:?}");
 }

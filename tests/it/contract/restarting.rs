@@ -12,7 +12,7 @@ use crate::support::scripted::{Interruption, Script};
 fn waits_for_a_vm_that_restarts_to_attach_a_disk() {
     let hello = Hello::new();
     // The sixth call is `attach_disk`.
-    hello.set_script(Script::with_interruption(6, Interruption::HoldDone));
+    hello.set_script(Script::with_interruption(6, Interruption::HoldAfterEffect));
     let mut command = hello.command("create-env", &[]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
     let output = lines(child.stdout.take().unwrap());

@@ -62,9 +62,9 @@ fn packages_of_one_fingerprint_and_other_content_share_nothing() {
         release.packages.iter_mut().for_each(|package| package.fingerprint = Some("f".repeat(40)));
         release
     };
-    let mut poisoned = release();
-    poisoned.packages[1].files.push(("more".into(), "more".into()));
-    let (one, other) = (Env::new(&machine, &poisoned), Env::new(&machine, &release()));
+    let mut poisoned_release = release();
+    poisoned_release.packages[1].files.push(("more".into(), "more".into()));
+    let (one, other) = (Env::new(&machine, &poisoned_release), Env::new(&machine, &release()));
     one.create(&[]).success();
     other.create(&[]).success();
     // `base` and `right` are the same, and the other two depend on the content.

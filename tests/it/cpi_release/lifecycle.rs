@@ -83,10 +83,12 @@ fn plugin_is_installed_next_to_the_cpi() {
         .template("plug.erb", "config/plug", "<%= p('greeting') %> of <%= spec.deployment %>\n")
         .template("plain", "bin/plain", "#!/bin/sh\ntrue\n");
     // The package has the name of a build dependency of the CPI, with other content.
-    let plugged =
+    let plugged_package =
         machine.package("plugged", &["base"], "cp $BOSH_PACKAGES_DIR/base/other $BOSH_INSTALL_TARGET/");
     let base = machine.package("base", &[], "cp other $BOSH_INSTALL_TARGET/").file("other", "other base\n");
-    env.add_release(&ReleaseTarball::new("plug-ins", "1").job(plug_in).package(plugged).package(base));
+    env.add_release(
+        &ReleaseTarball::new("plug-ins", "1").job(plug_in).package(plugged_package).package(base),
+    );
     env.set_templates("[{name: plug_in, release: plug-ins}, {name: test_cpi, release: test-cpi}]");
 
     let run = env.create(&["--keep-workdir"]).success();

@@ -167,7 +167,8 @@ impl CrashLife<'_> {
     fn run_and_act_at(&mut self, command: Command, point: ConversationPoint, act: MachineAction) -> Run {
         match point {
             ConversationPoint::Call(number, moment) => {
-                let when = if moment == Moment::Before { Interruption::Hold } else { Interruption::HoldDone };
+                let when =
+                    if moment == Moment::Before { Interruption::Hold } else { Interruption::HoldAfterEffect };
                 self.hello.set_script(self.script().stopped_at(number, when));
             }
             ConversationPoint::Message(number, moment) => self.gate.set(Some((number, moment))),

@@ -52,7 +52,7 @@ pub(super) enum LifeSetting {
 
 impl LifeSetting {
     /// Contracts with the state beside the manifest.
-    pub(super) const ALL: [LifeSetting; 4] =
+    pub(super) const LOCAL_STATE_SETTINGS: [LifeSetting; 4] =
         [LifeSetting::V2, LifeSetting::OldCpi, LifeSetting::OldStemcell, LifeSetting::Userland];
     /// Contracts with the state in a bucket.
     pub(super) const SHARED_STATE_SETTINGS: [LifeSetting; 2] =
@@ -139,8 +139,8 @@ impl<'t> CrashLife<'t> {
         }
     }
 
-    fn add_leak(&self, what: impl std::fmt::Display) {
-        self.tally.add_leak(format!("{}: {what}", self.context));
+    fn add_leak(&self, description: impl std::fmt::Display) {
+        self.tally.add_leak(format!("{}: {description}", self.context));
     }
 
     /// Returns the CPI's script without actions.

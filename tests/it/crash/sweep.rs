@@ -86,12 +86,12 @@ impl Tally {
 /// Returns the record of an undisturbed life, made once for all tests.
 pub(super) fn reference(setting: LifeSetting) -> &'static Reference {
     static REFERENCES: [OnceLock<Reference>; 6] = [const { OnceLock::new() }; 6];
-    let place = LifeSetting::ALL
+    let index = LifeSetting::LOCAL_STATE_SETTINGS
         .iter()
         .chain(&LifeSetting::SHARED_STATE_SETTINGS)
         .position(|other| *other == setting)
         .unwrap();
-    REFERENCES[place].get_or_init(|| run_undisturbed(setting))
+    REFERENCES[index].get_or_init(|| run_undisturbed(setting))
 }
 
 /// Runs an undisturbed life and records what can be disturbed in it: the CPI calls, messages and system calls
@@ -169,10 +169,10 @@ fn syscalls(trace: &str) -> Vec<Syscall> {
         let count = counts.entry(name).or_default();
         *count += 1;
         // The written text follows the file.
-        let place = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
-        let is_durable = place.contains("state.json") || place.contains("creds.yml");
+        let index = line.split(", \"").next().filter(|_| name == "write").unwrap_or(line);
+        let is_durable = index.contains("state.json") || index.contains("creds.yml");
         let is_durable = is_durable && (name != "openat" || line.contains("O_CREAT"));
-        let is_first = kinds.insert((name, random.replace_all(place, "").into_owned()));
+        let is_first = kinds.insert((name, random.replace_all(index, "").into_owned()));
         calls.push(Syscall { name, number: *count, is_durable, is_first });
     }
     calls
@@ -269,8 +269,8 @@ fn run_life(setting: LifeSetting, disturbances: &[Disturbance; STAGES.len()], ta
         CrashLife::new(setting, tally).run_stages(
             |stage| !SKIPPABLE_STAGES.contains(&stage) || disturbances[stage] != Disturbance::Never,
             |life, stage| life.run_stage(stage, &disturbances[stage]),
-            |stage, state, place| {
-                assert_eq!(*state, reference.states[stage], "{place}: another state than undisturbed");
+            |stage, state, index| {
+                assert_eq!(*state, reference.states[stage], "{index}: another state than undisturbed");
             },
         );
     }));

@@ -23,11 +23,11 @@ fn healthy_environment_needs_no_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
     hello.take_requests();
-    let before = hello.state();
+    let state_before = hello.state();
     let output = run(&hello, "cck", &["--auto"]).success();
     assert_eq!(output.stdout, "No problem found with VM, agent and disks.\n");
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm", "has_disk", "get_disks"]);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
@@ -36,7 +36,7 @@ fn healthy_environment_needs_no_repair() {
 fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let before = hello.state();
+    let state_before = hello.state();
     // Some CPIs never implemented `get_disks`.
     hello.set_answer("get_disks", "instead", r#"{"result": [], "error": null, "log": ""}"#);
     hello.take_requests();
@@ -55,11 +55,11 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let output = run(&hello, "status", &[]).exits_with(6);
     let error = format!(
         "error: the CPI says that disk {} does not exist, but the agent has it",
-        before["disks"][0]["cid"].to_string().replace('"', "'")
+        state_before["disks"][0]["cid"].to_string().replace('"', "'")
     );
     assert!(output.stderr.contains(&error), "{}", output.stderr);
     assert!(output.stdout.contains("mounted, NOT FOUND BY THE CPI"), "{}", output.stdout);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     hello.answer_truly();
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -137,7 +137,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
 fn forgotten_ops_files_do_not_lead_to_a_repair() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let before = hello.state();
+    let state_before = hello.state();
     let recorded_ip = hello.ip().to_owned();
     let other = recorded_ip.strip_suffix(".2").unwrap().to_owned() + ".3";
     let address = format!("internal_ip={other}");
@@ -162,7 +162,7 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
             assert!(!output.stderr.contains(text), "{command}: {text}: {}", output.stderr);
         }
     }
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     // An address that only the IaaS knows is not reported while the agent answers.
     let output = run(&hello, "cloud-check", &["--report"]).success();
     assert!(!output.stderr.contains("recorded address"), "{}", output.stderr);
@@ -257,14 +257,14 @@ fn failed_reboot_is_followed_by_a_new_vm() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let before = vm_and_disk_cids(&hello);
+    let cids_before = vm_and_disk_cids(&hello);
     hello.kill_vm();
     let unable = "Bosh::Clouds::NotSupported";
     hello.set_script(Script::with_info(InfoAnswer::Local).fail("reboot_vm", 9, unable, false));
     let output = run(&hello, "cloud-check", &[&["--auto"][..], &SHORT_TIMEOUT_ARGS].concat()).success();
     assert!(output.stdout.contains("repaired by reboot_vm, then recreate_vm"), "{}", output.stdout);
     assert!(output.stderr.contains("repair 'reboot_vm' failed: "), "{}", output.stderr);
-    assert_ne!(vm_and_disk_cids(&hello).0, before.0);
+    assert_ne!(vm_and_disk_cids(&hello).0, cids_before.0);
     assert_eq!(hello.ask_counter(), 2);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     hello.delete(&[]).success();
@@ -279,14 +279,14 @@ fn lost_disk_is_forgotten_only_on_request() {
     let (vm, disk) = vm_and_disk_cids(&hello);
     hello.call("delete_vm", json!([vm]));
     hello.call("delete_disk", json!([disk]));
-    let before = hello.state();
+    let state_before = hello.state();
 
     // A new VM could not use the disk on record, so it is not created.
     let output = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     let problems = parse_document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
     assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
 
     let extra_args = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
     let output = run(&hello, "cloud-check", &extra_args).success();

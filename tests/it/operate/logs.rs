@@ -52,7 +52,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     let vm = hello.world.path("cloud/vms").join(hello.state()["current_vm_cid"].as_str().unwrap());
     fs::write(vm.join("root/var/log/test-syslog"), "system line\n").unwrap();
     let blobs = || fs::read_dir(vm.join("root/var/vcap/data/blobs")).unwrap().count();
-    let before = blobs();
+    let blobs_before = blobs();
 
     let jobs = run(&hello, "logs", &[]).success();
     assert!(jobs.stdout.contains("==> hello/hello.stdout.log <==\nlistening on "), "{}", jobs.stdout);
@@ -104,7 +104,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
     assert!(files.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
     let second_run = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
     assert!(second_run.stderr.contains("(--out) already exists"), "{}", second_run.stderr);
-    assert_eq!(blobs(), before, "nothing is left in the agent's blobstore");
+    assert_eq!(blobs(), blobs_before, "nothing is left in the agent's blobstore");
 
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -160,12 +160,12 @@ fn restart_does_not_call_the_cpi() {
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
     hello.take_requests();
-    let (before, pid) = (hello.state(), pid(&hello));
+    let (state_before, pid) = (hello.state(), pid(&hello));
     let run = run(&hello, "restart", &[]).success();
     assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
     assert_eq!(hello.ask_counter(), 2);
     assert_ne!(self::pid(&hello), pid, "it was not stopped");
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     assert!(hello.take_requests().is_empty(), "the CPI was asked");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -222,10 +222,10 @@ fn recreate_changes_only_the_vm() {
     let mut hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let before = hello.state()["current_vm_cid"].clone();
+    let vm_before = hello.state()["current_vm_cid"].clone();
     run(&hello, "recreate", &[]).success();
-    let after = hello.state();
-    assert_ne!(after["current_vm_cid"], before);
+    let state_after = hello.state();
+    assert_ne!(state_after["current_vm_cid"], vm_before);
     assert_eq!(hello.ask_counter(), 2, "the disk is the same");
 
     // A change of the manifest is not deployed along with it.
@@ -246,7 +246,7 @@ fn recreate_changes_only_the_vm() {
     assert!(failed_run.stderr.contains("and 1 more\n"), "{}", failed_run.stderr);
     let hint = "hint: see all changes: `monopile plan hello/manifest.yml ";
     assert!(failed_run.stderr.contains(hint), "{}", failed_run.stderr);
-    assert_eq!(hello.state(), after);
+    assert_eq!(hello.state(), state_after);
     assert!(hello.take_requests().is_empty());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

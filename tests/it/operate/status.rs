@@ -14,7 +14,7 @@ fn status_of_a_healthy_environment() {
     let hello = Hello::without_vars_store();
     hello.create(&[]).success();
     hello.take_requests();
-    let (state, before) = (hello.state(), hello.world.read("state.json"));
+    let (state, state_before) = (hello.state(), hello.world.read("state.json"));
 
     let status = parse_document(&run(&hello, "status", &["--json"]).success());
     assert_eq!(status["vm"]["cid"], state["current_vm_cid"]);
@@ -74,7 +74,7 @@ fn status_of_a_healthy_environment() {
     let creds: Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     let password = creds["mbus_bootstrap_password"].as_str().unwrap();
     assert!(!status.to_string().contains(password) && !text.contains(password));
-    assert_eq!(hello.world.read("state.json"), before, "a look changes nothing");
+    assert_eq!(hello.world.read("state.json"), state_before, "a look changes nothing");
 
     let stop_run = run(&hello, "stop-env", &[]).success();
     assert!(stop_run.stdout.contains("To start them: `monopile start-env "), "{stop_run:?}");
@@ -301,9 +301,12 @@ fn watch_redraws_in_place_at_any_terminal_size() {
     hello.world.enter(&mut script).env("TERM", "xterm").env("SHELL", "/bin/bash");
     script.args(["--quiet", "--return", "--command", &inside, "/dev/null"]);
     let screen = hello.world.finish(script).stdout;
-    let (before, rest) = screen.split_once("\x1b[?1049h").expect("the other screen is taken");
-    let (watch_output, after) = rest.split_once("\x1b[?1049l").expect("and given back");
-    assert!(!before.contains("DISK") && after.contains("DISK") && after.contains("code 0"), "{after}");
+    let (text_before, rest) = screen.split_once("\x1b[?1049h").expect("the other screen is taken");
+    let (watch_output, text_after) = rest.split_once("\x1b[?1049l").expect("and given back");
+    assert!(
+        !text_before.contains("DISK") && text_after.contains("DISK") && text_after.contains("code 0"),
+        "{text_after}"
+    );
     let frames: Vec<&str> = watch_output.split("\x1b[H").skip(1).collect();
     let wide = frames.first().unwrap();
     assert!(wide.contains("DISK") && !wide.contains("more lines)"), "{wide:?}");

@@ -16,13 +16,13 @@ fn openings(text: &str) -> Vec<usize> {
     let questions = "What|Whether|Who|Whom|Whose|How|Where";
     let participles = "(Called|Created|Held|Needed|Started|Used) (at|before|by|for|if|to|until|when|while)";
     let bad_start = Regex::new(&format!(r"^\s*//[/!] ({questions}|{participles})\b")).unwrap();
-    let mut before = "";
+    let mut line_before = "";
     let mut numbers = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        if bad_start.is_match(line) && !comment.is_match(before) {
+        if bad_start.is_match(line) && !comment.is_match(line_before) {
             numbers.push(index + 1);
         }
-        before = line;
+        line_before = line;
     }
     numbers
 }

@@ -97,6 +97,10 @@ static PARTICIPLE: LazyLock<Regex> = LazyLock::new(|| {
         "to|took|tracked|transferred|translated|tried|trimmed|trouble|trusted|typed|unchecked",
         "undoing|unmounted|unpacked|unpromised|until|untouched|up|updated|uploaded|uploading|used",
         "usual|verified|waiting|warned|went|whole|with|within|without|wrapped|written|wrong|wrote",
+        "after|before|buffered|committed|configured|damaged|dated|drifted|explored|fitted|flipped|folded",
+        "labelled|latest|launched|learned|longest|misplaced|mixed|more|outermost|overlong|panicked|played",
+        "plugged|poisoned|precompiled|reloaded|reopened|reparsed|synced|touched|traced|treated|truncated",
+        "undecided|undefined|undisturbed|unfinished|unmarked|unnamed|unreported|unsolved|watched",
     ];
     let words = words.join("|");
     Regex::new(&format!(r"(?:^|[^.:#\w])(?:{words}|{})(?:$|[^\w!])", words.to_uppercase())).unwrap()
@@ -257,13 +261,13 @@ const OTHER_NAMES: &[&str] = &[
 ];
 
 /// Returns a name as it is compared: the name of a variant is the same word in JSON, in lower case.
-fn folded(name: &str) -> String {
+fn comparable_name(name: &str) -> String {
     name.replace('_', "").to_lowercase()
 }
 
 /// Returns the words of a text, as they are compared.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|character: char| !character.is_alphanumeric() && character != '_').map(folded)
+    text.split(|character: char| !character.is_alphanumeric() && character != '_').map(comparable_name)
 }
 
 /// A name or a path in backticks.
@@ -278,7 +282,7 @@ static LINK: LazyLock<Regex> =
 fn links_without_target(comment: &str, file_words: &BTreeSet<String>, crates: &Names) -> Vec<String> {
     let links = LINK.captures_iter(comment).map(|link| link.get(1).unwrap().as_str());
     let has_target =
-        |name: &str| file_words.contains(&folded(name)) || crates.words_by_crate.contains_key(name);
+        |name: &str| file_words.contains(&comparable_name(name)) || crates.words_by_crate.contains_key(name);
     let is_in_scope = |name: &str| ["Self", "self", "super", "crate"].contains(&name) || has_target(name);
     links.filter(|name| !is_in_scope(name)).map(str::to_owned).collect()
 }
@@ -297,7 +301,7 @@ impl Names {
         let crate_words = self.words_by_crate.entry(crate_name.to_owned()).or_default();
         crate_words.extend(words(&source.code));
         crate_words.extend(source.strings.iter().flat_map(|string| words(string)));
-        self.outside.extend(source.strings.iter().map(|string| folded(string)));
+        self.outside.extend(source.strings.iter().map(|string| comparable_name(string)));
     }
 
     /// Returns the names in backticks in a comment of a crate that do not exist. Other code in backticks is
@@ -308,12 +312,14 @@ impl Names {
             let first = path.split("::").next().unwrap();
             let exists = |name: &&str| {
                 let in_crate = |name_of_crate: &str| {
-                    self.words_by_crate.get(name_of_crate).is_some_and(|names| names.contains(&folded(name)))
+                    self.words_by_crate
+                        .get(name_of_crate)
+                        .is_some_and(|names| names.contains(&comparable_name(name)))
                 };
                 in_crate(crate_name)
                     || in_crate(first)
                     || self.words_by_crate.contains_key(*name)
-                    || (*name == first && self.outside.contains(&folded(name)))
+                    || (*name == first && self.outside.contains(&comparable_name(name)))
                     || OTHER_NAMES.contains(name)
             };
             missing.extend(path.split("::").filter(|name| !exists(name)).map(str::to_owned));
@@ -346,7 +352,7 @@ fn comments_name_what_exists() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|end| end == "md") {
             let text = std::fs::read_to_string(path).unwrap();
-            names.outside.extend(in_document.captures_iter(&text).map(|code| folded(&code[1])));
+            names.outside.extend(in_document.captures_iter(&text).map(|code| comparable_name(&code[1])));
         }
     }
     let mut problems = Vec::new();
@@ -384,7 +390,7 @@ fn finds_vague_names() {
     );
     assert_eq!(
         vague_names(
-            "let _asking = a;\nlet asking = run.stage(b);\nlet padding = 1;\nconst KEY: u8 = 1;\n\
+            "let _asking = a;\nlet asking = run.begin_stage(b);\nlet padding = 1;\nconst KEY: u8 = 1;\n\
              f(&list_indexes);"
         ),
         [1, 4, 5]

@@ -187,9 +187,9 @@ impl Scene {
 
 /// Returns the points of a call: the names of its system calls, each with its number among those of its name.
 fn points(scene: &mut Scene, call: &Call) -> Vec<(String, usize)> {
-    let before = scene.objects();
+    let objects_before = scene.objects();
     assert!(scene.run_traced(call, &[]), "{}", call.method);
-    let new_cids = scene.objects().difference(&before).cloned().collect();
+    let new_cids = scene.objects().difference(&objects_before).cloned().collect();
     let trace = scene.cloud.world.read("trace");
     let names = trace.lines().filter_map(|line| line.split_once('(').map(|(name, _)| name.to_owned()));
     let names: Vec<String> = names.filter(|name| SYSCALLS.contains(&name.as_str())).collect();
@@ -210,12 +210,13 @@ fn killed_calls_lose_and_leave_nothing() {
         for index in 0..sample_size {
             let (name, number) = &points[index * points.len() / sample_size + points.len() / sample_size / 2];
             let place = format!("{} killed at {name} {number}", call.method);
-            let before = scene.objects();
+            let objects_before = scene.objects();
             let has_ended =
                 scene.run_traced(&call, &["-e", &format!("inject={name}:signal=KILL:when={number}")]);
             (point_count, kill_count) = (point_count + 1, kill_count + usize::from(!has_ended));
             // The caller calls again, or finds the object that the call has created.
-            let mut new_cids: BTreeSet<String> = scene.objects().difference(&before).cloned().collect();
+            let mut new_cids: BTreeSet<String> =
+                scene.objects().difference(&objects_before).cloned().collect();
             let is_creating = call.method.starts_with("create_") || call.method == "snapshot_disk";
             if is_creating {
                 assert!(new_cids.len() <= 1, "{place}: {new_cids:?}");
@@ -223,7 +224,7 @@ fn killed_calls_lose_and_leave_nothing() {
             if new_cids.is_empty() {
                 let answer = scene.cloud.try_call(call.method, (call.arguments)(&scene));
                 assert_eq!(answer["error"], Value::Null, "{place}");
-                new_cids = scene.objects().difference(&before).cloned().collect();
+                new_cids = scene.objects().difference(&objects_before).cloned().collect();
                 assert_eq!(new_cids.len(), usize::from(is_creating), "{place}: {new_cids:?}");
             }
             (call.undo)(&mut scene, &new_cids);
@@ -234,7 +235,7 @@ fn killed_calls_lose_and_leave_nothing() {
             let count = fs::read_dir(staging).into_iter().flatten().count();
             assert_eq!(count, 0, "{place}: leftovers");
             wait_until(&format!("{place}: one machine is left"), || scene.machines() == 1);
-            assert_eq!(scene.objects().len(), before.len(), "{place}");
+            assert_eq!(scene.objects().len(), objects_before.len(), "{place}");
             assert_eq!(scene.cloud.call("get_disks", json!([scene.vm])), json!([scene.disks[0]]), "{place}");
         }
     }

@@ -526,15 +526,15 @@ fn agent_that_does_not_start_is_described_by_the_console() {
 #[test]
 fn kernel_panic_is_named_where_the_agent_is_silent() {
     let vm = SilentVm::new(guest_that_only_prints("[    1.5] Kernel panic - not syncing: no init\r\n"));
-    let panicked = "panicked: Kernel panic - not syncing: no init";
+    let panic_message = "panicked: Kernel panic - not syncing: no init";
     let stderr = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5).stderr;
-    assert!(stderr.contains("note: the kernel of VM 'vm-") && stderr.contains(panicked), "{stderr}");
+    assert!(stderr.contains("note: the kernel of VM 'vm-") && stderr.contains(panic_message), "{stderr}");
     assert!(stderr.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{stderr}");
     assert!(!stderr.contains("--boot-timeout 30m"), "{stderr}");
     for (command, extra_args, code) in [("status", &[][..], 5), ("cloud-check", &["--report"], 6)] {
         let run = vm.run(command, &[&["--agent-timeout", "2s"][..], extra_args].concat()).exits_with(code);
         let output = run.stdout + &run.stderr;
-        assert!(output.contains(panicked), "{command}: {output}");
+        assert!(output.contains(panic_message), "{command}: {output}");
     }
     vm.delete();
 }

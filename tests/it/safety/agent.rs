@@ -33,7 +33,7 @@ fn dead_environment_is_not_reported_unchanged() {
 
     // The VM exists, and its agent is dead.
     hello.kill_vm();
-    let before = hello.state();
+    let state_before = hello.state();
     let plan = hello.world.finish(hello.command("plan", &[])).success().stdout;
     for text in [
         "Unknown: nothing changed in the manifest, but the agent does not answer (https://",
@@ -52,7 +52,7 @@ fn dead_environment_is_not_reported_unchanged() {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }
     assert_eq!(Hello::methods(&hello.take_requests()), ["info", "has_vm"]);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     for command in ["stop-env", "start-env"] {
         let run = hello.world.finish(hello.command(command, &["--agent-timeout", "1s"])).exits_with(5);
         assert!(!run.stdout.contains("Succeeded"), "{command}: {}", run.stdout);
@@ -66,7 +66,7 @@ fn dead_environment_is_not_reported_unchanged() {
     hello.take_requests();
 
     // A missing VM is replaced.
-    hello.call("delete_vm", serde_json::json!([before["current_vm_cid"]]));
+    hello.call("delete_vm", serde_json::json!([state_before["current_vm_cid"]]));
     let run =
         hello.world.finish(hello.subcommand(&["state", "verify"], &["--agent-timeout", "1s"])).exits_with(6);
     assert!(run.stdout.contains("the CPI does not find it"), "{}", run.stdout);
@@ -74,8 +74,8 @@ fn dead_environment_is_not_reported_unchanged() {
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("the CPI does not find VM '"), "{}", run.stderr);
     assert_eq!(hello.ask_counter(), 2, "the disk's data is not what it was");
-    assert_ne!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
-    assert_eq!(hello.state()["disks"][0]["cid"], before["disks"][0]["cid"]);
+    assert_ne!(hello.state()["current_vm_cid"], state_before["current_vm_cid"]);
+    assert_eq!(hello.state()["disks"][0]["cid"], state_before["disks"][0]["cid"]);
 
     // The state of another environment is not deleted without a question.
     hello.world.write("name.yml", "- {type: replace, path: /name, value: other}\n");

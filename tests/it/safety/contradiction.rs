@@ -36,8 +36,8 @@ fn forget_hint(kind: &str, cid: &str) -> String {
 /// the state.
 fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
     hello.create(&[]).success();
-    let before = hello.state();
-    let vm = before["current_vm_cid"].as_str().unwrap().to_owned();
+    let state_before = hello.state();
+    let vm = state_before["current_vm_cid"].as_str().unwrap().to_owned();
     look_elsewhere(hello);
     hello.take_requests();
     let vm_or_word = |word: &&str| if *word == "VM" { vm.clone() } else { (*word).to_owned() };
@@ -64,11 +64,14 @@ fn run_elsewhere(hello: &Hello, words: &[&str], code: i32) {
         !Hello::methods(&requests).iter().any(|method| changes.contains(method)),
         "{words:?}: {requests:?}"
     );
-    let after = hello.state();
+    let state_after = hello.state();
     for key in ["current_vm_cid", "disks"] {
-        assert_eq!(after[key], before[key], "{words:?}");
+        assert_eq!(state_after[key], state_before[key], "{words:?}");
     }
-    assert_eq!(after["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"], "{words:?}");
+    assert_eq!(
+        state_after["monopile"]["vm"]["agent_id"], state_before["monopile"]["vm"]["agent_id"],
+        "{words:?}"
+    );
 }
 
 #[test]
@@ -161,8 +164,8 @@ fn silent_vm_in_another_region_is_not_called_gone() {
     };
     hello.add_ops("region.yml", &region("eu"));
     hello.create(&[]).success();
-    let (before, quick) = (hello.state(), ["--agent-timeout", "300ms"]);
-    let (vm, disk) = (&before["current_vm_cid"], &before["disks"][0]["cid"]);
+    let (state_before, quick) = (hello.state(), ["--agent-timeout", "300ms"]);
+    let (vm, disk) = (&state_before["current_vm_cid"], &state_before["disks"][0]["cid"]);
     let (vm, disk) = (vm.as_str().unwrap(), disk.as_str().unwrap());
     hello.kill_vm();
     look_elsewhere(&hello);
@@ -200,7 +203,7 @@ fn silent_vm_in_another_region_is_not_called_gone() {
         let (stdout, _) = run("cloud-check", &["--report"]);
         assert!(stdout.contains("the CPI does not find it"), "{stdout}");
     }
-    assert_eq!(hello.state()["disks"], before["disks"]);
+    assert_eq!(hello.state()["disks"], state_before["disks"]);
     hello.answer_truly();
     hello.delete(&quick).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -210,7 +213,7 @@ fn silent_vm_in_another_region_is_not_called_gone() {
 fn changed_root_of_the_local_cpi_is_noticed() {
     let hello = Hello::new();
     hello.world.finish(hello.builtin_command(&["create-env"], &[])).success();
-    let before = hello.world.read("state.json");
+    let stored_text_before = hello.world.read("state.json");
     for (words, extra_args) in [
         (&["plan"][..], &[][..]),
         (&["create-env"], &["--recreate", "-n"]),
@@ -226,7 +229,7 @@ fn changed_root_of_the_local_cpi_is_noticed() {
         for text in ["in another directory", "home-b/.local/state/monopile/local'", "and with the HOME"] {
             assert!(run.stderr.contains(text), "{words:?}: {text}: {}", run.stderr);
         }
-        assert_eq!(hello.world.read("state.json"), before, "{words:?}");
+        assert_eq!(hello.world.read("state.json"), stored_text_before, "{words:?}");
     }
     // The manifest names another kind of CPI.
     let plan = hello.world.finish(hello.command("plan", &[])).success();

@@ -139,11 +139,11 @@ fn vm_not_found_is_replaced_and_searched_again() {
 fn undeletable_vm_is_not_replaced() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let before = hello.state();
+    let state_before = hello.state();
     hello.set_answer("delete_vm", "instead", &Hello::error("Bosh::Clouds::CloudError", "locked"));
     hello.create(&["--recreate"]).exits_with(1);
     hello.delete(&["--skip-drain"]).exits_with(1);
-    assert_eq!(hello.state()["current_vm_cid"], before["current_vm_cid"]);
+    assert_eq!(hello.state()["current_vm_cid"], state_before["current_vm_cid"]);
     let requests = hello.take_requests();
     let methods = Hello::methods(&requests);
     assert_eq!(methods.iter().filter(|method| **method == "create_vm").count(), 1);

@@ -69,14 +69,14 @@ fn foreign_agent_gets_no_commands() {
         );
         assert_harmless(&proxy);
 
-        let before = hello.state()["current_vm_cid"].clone();
+        let vm_before = hello.state()["current_vm_cid"].clone();
         let run = hello.create(&["--recreate"]).exits_with(5);
         assert!(
             run.stdout.contains("another VM answers (") && run.stdout.contains(&expected),
             "{}",
             run.stdout
         );
-        assert_ne!(hello.state()["current_vm_cid"], before);
+        assert_ne!(hello.state()["current_vm_cid"], vm_before);
         assert_harmless(&proxy);
         let run = hello.delete(&[]).success();
         assert!(
@@ -126,8 +126,8 @@ fn foreign_agent_gets_no_commands_during_a_deploy() {
             let messages_after_answer: Vec<String> =
                 exchanges[position..].iter().map(|exchange| exchange.name()).collect();
             assert_eq!(messages_after_answer, ["get_state"], "{method} {nth}");
-            let before = exchanges[..position].last().map(|exchange| exchange.name());
-            assert_eq!(before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
+            let name_before = exchanges[..position].last().map(|exchange| exchange.name());
+            assert_eq!(name_before.as_deref(), Some("ping"), "{method} {nth}: what was said between");
             std::fs::remove_file(hello.world.path(DISGUISE_FILE)).unwrap();
         }
         hello.set_script(Script::with_info(InfoAnswer::Local));

@@ -66,13 +66,13 @@ fn second_run_fails_and_names_the_first() {
 #[test]
 fn run_without_its_lock_file_makes_no_further_call() {
     let hello = Hello::new();
-    for second in [false, true] {
+    for has_second_run in [false, true] {
         hello.set_script(Script::with_interruption(3, Interruption::Hold));
         let mut command = hello.command("create-env", &[]);
         let first = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         hello.wait_until_held();
         std::fs::remove_file(hello.world.path("state.json.lock")).unwrap();
-        let other = second.then(|| {
+        let other = has_second_run.then(|| {
             let mut command = hello.command("create-env", &[]);
             let other = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             crate::support::scripted::wait_until("the other run has the lock", || {
@@ -215,7 +215,7 @@ fn hostname() -> String {
 fn vm_whose_deletion_is_still_running_is_named() {
     let hello = Hello::new();
     hello.create(&[]).success();
-    let interruption = Reaction::Interrupt(Interruption::HoldDone);
+    let interruption = Reaction::Interrupt(Interruption::HoldAfterEffect);
     hello.set_script(Script::with_info(InfoAnswer::Local).first("delete_vm", 1, interruption));
     hello.delete(&["--cpi-timeout", "1s"]).exits_with(1);
     for command in ["logs", "stop-env"] {

@@ -27,7 +27,7 @@ fn open_to_others(root: &Path) -> Vec<String> {
 fn all_files_are_private_with_umask_zero() {
     let hello = Hello::new();
     std::fs::remove_dir(hello.world.root().join("tmp")).unwrap();
-    let before: Vec<String> = open_to_others(&hello.world.path(""));
+    let paths_before: Vec<String> = open_to_others(&hello.world.path(""));
     for words in [&["plan"][..], &["create-env"], &["status"], &["logs"], &["delete-env"]] {
         let command = hello.command(words[0], &[]);
         let mut shell = crate::support::process::prepare("sh");
@@ -46,8 +46,10 @@ fn all_files_are_private_with_umask_zero() {
         for root in [hello.world.home(), hello.world.root().join("tmp")] {
             assert_eq!(open_to_others(&root), Vec::<String>::new(), "after {words:?}");
         }
-        let mine: Vec<String> =
-            open_to_others(&hello.world.path("")).into_iter().filter(|path| !before.contains(path)).collect();
+        let mine: Vec<String> = open_to_others(&hello.world.path(""))
+            .into_iter()
+            .filter(|path| !paths_before.contains(path))
+            .collect();
         // The CPI of the tests writes these files itself.
         let cpi_files = ["/cloud", "/calls.", "/requests.jsonl", "/ledger"];
         let mine: Vec<String> =

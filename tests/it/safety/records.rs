@@ -100,16 +100,16 @@ fn import_rebuilds_a_lost_state_from_cids() {
     let hello = Hello::new();
     hello.create(&[]).success();
     assert_eq!(hello.ask_counter(), 1);
-    let before = hello.state();
+    let state_before = hello.state();
     let cid = |value: &Value| value.as_str().unwrap().to_owned();
-    let (vm, disk) = (cid(&before["current_vm_cid"]), cid(&before["disks"][0]["cid"]));
-    let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&before["stemcells"][0]["cid"]));
+    let (vm, disk) = (cid(&state_before["current_vm_cid"]), cid(&state_before["disks"][0]["cid"]));
+    let stemcell = format!("{}=bosh-local-hello-go_agent/1.0", cid(&state_before["stemcells"][0]["cid"]));
     let import = |extra_args: &[&str]| hello.world.finish(hello.subcommand(&["state", "import"], extra_args));
     let all = ["--vm", &vm, "--disk", &disk, "--stemcell", &stemcell];
 
     let run = import(&all).exits_with(3);
     assert!(run.stderr.contains("exists already"), "{}", run.stderr);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     std::fs::rename(hello.world.path("state.json"), hello.world.path("lost.json")).unwrap();
     let _ = std::fs::remove_file(hello.world.path("state.json.bak"));
 
@@ -126,10 +126,10 @@ fn import_rebuilds_a_lost_state_from_cids() {
     let next_deploy = format!("The next create-env replaces the VM, with disk '{disk}'");
     assert!(run.stdout.contains(&summary) && run.stdout.contains(&next_deploy), "{}", run.stdout);
     let imported_state = hello.state();
-    assert_eq!(imported_state["current_vm_cid"], before["current_vm_cid"]);
-    assert_eq!(imported_state["monopile"]["vm"]["agent_id"], before["monopile"]["vm"]["agent_id"]);
+    assert_eq!(imported_state["current_vm_cid"], state_before["current_vm_cid"]);
+    assert_eq!(imported_state["monopile"]["vm"]["agent_id"], state_before["monopile"]["vm"]["agent_id"]);
     for field in ["cid", "size", "cloud_properties"] {
-        assert_eq!(imported_state["disks"][0][field], before["disks"][0][field]);
+        assert_eq!(imported_state["disks"][0][field], state_before["disks"][0][field]);
     }
     assert_eq!(imported_state["current_disk_id"], imported_state["disks"][0]["id"]);
     assert_eq!(imported_state["current_stemcell_id"], imported_state["stemcells"][0]["id"]);
@@ -227,8 +227,8 @@ fn forget_needs_confirmation() {
     let hello = Hello::new();
     run_state(&hello, &["forget", "--vm", "x", "--yes"]).exits_with(3);
     hello.create(&[]).success();
-    let before = hello.state();
-    let disk = before["disks"][0]["cid"].as_str().unwrap();
+    let state_before = hello.state();
+    let disk = state_before["disks"][0]["cid"].as_str().unwrap();
     run_state(&hello, &["forget", "--yes"]).exits_with(2);
     run_state(&hello, &["forget", "--yes", "--vm", "a", "--disk", "b"]).exits_with(2);
     let unknown_cid = format!("{disk}x");
@@ -242,20 +242,20 @@ fn forget_needs_confirmation() {
         "{}",
         run.stderr
     );
-    let vm = before["current_vm_cid"].as_str().unwrap();
+    let vm = state_before["current_vm_cid"].as_str().unwrap();
     let consequence = format!(
         "it is the persistent disk of VM '{vm}': the next create-env replaces the VM and creates an empty \
          disk"
     );
     assert!(run.stderr.contains(&consequence), "{consequence}: {}", run.stderr);
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     hello.take_requests();
 
     run_state(&hello, &["forget", "--disk", disk, "--yes"]).success();
-    let after = hello.state();
-    assert!(after["disks"].as_array().unwrap().is_empty());
+    let state_after = hello.state();
+    assert!(state_after["disks"].as_array().unwrap().is_empty());
     assert_eq!(
-        (after["current_disk_id"].clone(), after["current_manifest_sha"].clone()),
+        (state_after["current_disk_id"].clone(), state_after["current_manifest_sha"].clone()),
         (json!(""), json!(""))
     );
     assert!(hello.take_requests().is_empty(), "forgetting calls no CPI");
@@ -263,7 +263,7 @@ fn forget_needs_confirmation() {
     assert!(plan.stdout.contains("Replace the VM: the record of its disk was forgotten"), "{}", plan.stdout);
     // The record was a mistake.
     run_state(&hello, &["backup", "--restore", "1", "--yes"]).success();
-    assert_eq!(hello.state(), before);
+    assert_eq!(hello.state(), state_before);
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }

@@ -155,7 +155,7 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     let hello = Hello::new();
     hello.create(&[]).success();
     std::fs::rename(hello.world.path("state.json"), hello.world.path("elsewhere.json")).unwrap();
-    let before = hello.leftovers();
+    let leftovers_before = hello.leftovers();
     for (command, extra_args) in
         [("delete-env", &["--allow-missing"][..]), ("delete-env", &[]), ("status", &[])]
     {
@@ -166,7 +166,7 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
         assert!(run.stderr.contains(hint), "{}", run.stderr);
         assert!(run.stderr.contains("`monopile state backup --restore bak --state"), "{}", run.stderr);
     }
-    assert_eq!(hello.leftovers(), before);
+    assert_eq!(hello.leftovers(), leftovers_before);
     let import = hello.world.run(["state", "import", "hello/manifest.yml", "elsewhere.json"]).exits_with(2);
     let hint = "pass the state: `monopile state import hello/manifest.yml --state elsewhere.json`\n";
     assert!(import.stderr.contains(hint), "{}", import.stderr);

@@ -8,7 +8,7 @@ use crate::support::hello::Hello;
 use crate::support::pty::Pty;
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 
-fn after(method: &str, kind: &str) -> Script {
+fn fail_after(method: &str, kind: &str) -> Script {
     let error = Hello::error(kind, "timed out");
     Script::with_info(InfoAnswer::Local).first(method, 1, Reaction::After(format!("printf '%s' '{error}'")))
 }
@@ -24,7 +24,7 @@ fn run_state(hello: &Hello, words: &[&str]) -> Run {
 #[test]
 fn vm_without_a_known_cid_is_found_by_its_agent() {
     let hello = Hello::new();
-    hello.set_script(after("create_vm", "Bosh::Clouds::VMCreationFailed"));
+    hello.set_script(fail_after("create_vm", "Bosh::Clouds::VMCreationFailed"));
     hello.create(&[]).exits_with(1);
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let suspects = suspects(&hello);
@@ -203,7 +203,7 @@ fn delete_env_prompts_once_if_only_suspects_are_left() {
 fn error_after_creation_leaves_a_suspect() {
     for kind in ["Bosh::Clouds::NotSupported", "Bosh::Clouds::NotImplemented"] {
         let hello = Hello::new();
-        hello.set_script(after("create_vm", kind));
+        hello.set_script(fail_after("create_vm", kind));
         let run = hello.create(&[]).exits_with(1);
         let records = suspects(&hello);
         let [suspect] = records.as_slice() else { panic!("{kind}: {records:?}") };

@@ -72,9 +72,9 @@ impl Clouds {
     fn set_formats(&self, formats: &str) {
         let path = "hello/stemcell/stemcell.MF";
         let text = self.hello.world.read(path);
-        let (before, rest) = text.split_once("stemcell_formats:").unwrap();
-        let after = rest.split_once("cloud_properties:").unwrap().1;
-        let text = format!("{before}stemcell_formats: [{formats}]\ncloud_properties:{after}");
+        let (text_before, rest) = text.split_once("stemcell_formats:").unwrap();
+        let text_after = rest.split_once("cloud_properties:").unwrap().1;
+        let text = format!("{text_before}stemcell_formats: [{formats}]\ncloud_properties:{text_after}");
         self.hello.world.write(path, text);
     }
 

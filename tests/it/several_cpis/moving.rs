@@ -9,7 +9,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
     assert_eq!(clouds.hello.ask_counter(), 1);
-    let before = clouds.hello.world.read("state.json");
+    let stored_text_before = clouds.hello.world.read("state.json");
 
     let run = clouds.create("z-west", &[]).exits_with(3);
     assert_output_contains(
@@ -17,7 +17,7 @@ fn moves_to_another_cpi_and_back_with_a_disk() {
         "the environment moves from CPI 'east' to CPI 'west', but its persistent disk",
     );
     assert_output_contains(&run, "--recreate-persistent-disks");
-    assert_eq!(clouds.hello.world.read("state.json"), before);
+    assert_eq!(clouds.hello.world.read("state.json"), stored_text_before);
     assert_eq!(clouds.hello.ask_counter(), 2, "nothing happened to it");
 
     for (az, cpi, previous_cpi) in

@@ -6,20 +6,20 @@ use super::{Clouds, SECRET, assert_output_contains, output_of};
 fn renamed_cpi_keeps_its_resources() {
     let mut clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let before = clouds.hello.state();
+    let state_before = clouds.hello.state();
     clouds.change_config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.add_ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let run = clouds.create("z-east", &[]).success();
     assert_output_contains(&run, "the resources of CPI 'east' now belong to CPI 'orient'");
     assert_output_contains(&run, "Nothing to do");
-    let mut after = clouds.hello.state();
-    assert_eq!(after["current_vm_cid"], before["current_vm_cid"]);
-    for record in [&after["monopile"]["vm"], &after["disks"][0], &after["stemcells"][0]] {
+    let mut state_after = clouds.hello.state();
+    assert_eq!(state_after["current_vm_cid"], state_before["current_vm_cid"]);
+    for record in [&state_after["monopile"]["vm"], &state_after["disks"][0], &state_after["stemcells"][0]] {
         assert_eq!(record["cpi"], "orient");
     }
     // The values of the manifest are those of the last deploy.
-    after["monopile"].as_object_mut().unwrap().remove("manifest");
-    assert!(!after.to_string().contains("\"east\""));
+    state_after["monopile"].as_object_mut().unwrap().remove("manifest");
+    assert!(!state_after.to_string().contains("\"east\""));
     let run = clouds.create("z-east", &[]).success();
     assert!(!output_of(&run).contains("migrated_from"), "once is enough: {}", output_of(&run));
     clouds.create("z-east", &["--recreate"]).success();
@@ -51,7 +51,7 @@ fn default_cpi_gets_a_name() {
 fn recorded_cpi_cannot_be_removed_from_the_config() {
     let clouds = Clouds::new();
     clouds.create("z-east", &[]).success();
-    let before = clouds.hello.world.read("state.json");
+    let stored_text_before = clouds.hello.world.read("state.json");
     let good = clouds.hello.world.read("cpis.yml");
     clouds.change_config(|text| text.replace("name: east,", "name: other,"));
     for az in ["z-west", "z-default"] {
@@ -67,7 +67,7 @@ fn recorded_cpi_cannot_be_removed_from_the_config() {
         .finish(clouds.hello.command("delete-env", &["-n", "-v", "az=z-east"]))
         .exits_with(3);
     assert_output_contains(&run, "there is no CPI config");
-    assert_eq!(clouds.hello.world.read("state.json"), before);
+    assert_eq!(clouds.hello.world.read("state.json"), stored_text_before);
     clouds.hello.world.write("cpis.yml", good);
     clouds.delete("z-east").success();
 }

@@ -28,10 +28,10 @@ fn commands_use_the_cpi_on_record() {
     // The renamed CPI counts as the same one, and commands that read record nothing.
     clouds.change_config(|text| text.replace("name: east,", "name: orient, migrated_from: [{name: east}],"));
     clouds.hello.add_ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
-    let before = clouds.hello.state();
+    let state_before = clouds.hello.state();
     let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
     assert_eq!((&status["vm"]["cpi"], &status["vm"]["exists"]), (&json!("east"), &json!("yes")));
-    assert_eq!(clouds.hello.state(), before);
+    assert_eq!(clouds.hello.state(), state_before);
     run(&clouds, "restart", "z-east", &[]).success();
     run(&clouds, "recreate", "z-east", &[]).success();
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
@@ -56,11 +56,11 @@ fn recreate_does_not_move_to_another_cpi() {
     clouds.create("z-east", &[]).success();
     // The manifest's zone is unchanged but belongs to another CPI, which is not a change of the manifest.
     clouds.hello.world.write("move.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: west}\n");
-    let before = clouds.hello.world.read("state.json");
+    let stored_text_before = clouds.hello.world.read("state.json");
     let run = run(&clouds, "recreate", "z-east", &["-o", "move.yml"]).exits_with(3);
     assert_output_contains(&run, "the manifest differs from the deployed one");
     assert_output_contains(&run, "was created by another CPI than CPI 'west'");
-    assert_eq!(clouds.hello.world.read("state.json"), before);
+    assert_eq!(clouds.hello.world.read("state.json"), stored_text_before);
     assert_eq!(clouds.nonempty(), ["east"]);
     clouds.delete("z-east").success();
 }

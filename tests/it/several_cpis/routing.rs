@@ -36,14 +36,14 @@ fn several_zones_share_a_cpi() {
         .world
         .write("clouds.yml", format!("{azs}{zone}- {{type: replace, path: /instance_groups{rest}"));
     clouds.create("z-east", &[]).success();
-    let before = clouds.hello.state();
+    let state_before = clouds.hello.state();
     // A disk cannot be moved to another zone, not even of the same CPI.
     let run = clouds.create("z-east-2", &[]).exits_with(3);
     assert_output_contains(&run, "moves from availability zone 'z-east' to 'z-east-2'");
     clouds.create("z-east-2", &["--recreate-persistent-disks"]).success();
-    let after = clouds.hello.state();
+    let state_after = clouds.hello.state();
     for record in ["/stemcells/0/cid", "/monopile/vm/cpi", "/disks/0/cpi"] {
-        assert_eq!(before.pointer(record).unwrap(), after.pointer(record).unwrap(), "{record}");
+        assert_eq!(state_before.pointer(record).unwrap(), state_after.pointer(record).unwrap(), "{record}");
     }
     assert_eq!(clouds.counts("east"), [1, 1, 1]);
     clouds.delete("z-east-2").success();

@@ -102,7 +102,7 @@ fn large_file_is_uploaded_in_parts() {
     let server = serve(&environment);
     for service in [Service::S3, Service::Azure, Service::Gcs] {
         let bucket = Bucket::of(service);
-        let before = server.requests().len();
+        let request_count_before = server.requests().len();
         for (cache, extra_args) in [("a", &["--cache-write"][..]), ("b", &[])] {
             let cache = format!("{cache}-{service:?}");
             let mut command = command(&environment, &cache, &bucket.url("cache"), extra_args);
@@ -110,7 +110,7 @@ fn large_file_is_uploaded_in_parts() {
             let run = environment.run_and_fetch_all(command);
             assert_eq!(warnings(&run), Vec::<&str>::new(), "{service:?}");
         }
-        assert_eq!(server.requests().len(), before + 2, "{service:?}");
+        assert_eq!(server.requests().len(), request_count_before + 2, "{service:?}");
         let key = format!("cache/downloads/sha1-{}", sha1(&environment.stemcell));
         assert!(bucket.get(&key).unwrap() == environment.stemcell, "{service:?}");
     }
@@ -130,20 +130,20 @@ fn poisoned_download_is_not_used() {
     let keys = bucket.keys();
     assert_eq!(keys.len(), 2, "{keys:?}");
     for key in &keys {
-        let mut poisoned = bucket.get(key).unwrap();
-        poisoned[20] ^= 1;
-        bucket.put(key, &poisoned);
+        let mut poisoned_content = bucket.get(key).unwrap();
+        poisoned_content[20] ^= 1;
+        bucket.put(key, &poisoned_content);
     }
-    let before = server.requests().len();
+    let request_count_before = server.requests().len();
     let second_run = run("b", &["--cache-write"]);
-    assert_eq!(server.requests().len(), before + 2);
+    assert_eq!(server.requests().len(), request_count_before + 2);
     assert_eq!(downloads(&environment, "a"), downloads(&environment, "b"));
     let warnings = warnings(&second_run);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("the digest of it does not match"), "{warnings:?}");
     // The run has replaced them.
     run("c", &[]);
-    assert_eq!(server.requests().len(), before + 2);
+    assert_eq!(server.requests().len(), request_count_before + 2);
 }
 
 #[test]

@@ -133,9 +133,9 @@ fn poisoned_packages_are_compiled() {
     let restore = || original.iter().for_each(|(key, bytes)| team.bucket.put(key, bytes));
 
     let archive = team.objects(".tgz").remove(0);
-    let mut poisoned = original[&archive].clone();
-    poisoned[20] ^= 1;
-    team.bucket.put(&archive, &poisoned);
+    let mut poisoned_content = original[&archive].clone();
+    poisoned_content[20] ^= 1;
+    team.bucket.put(&archive, &poisoned_content);
     let (run, count) = team.recreate("home-b", &trust_options);
     assert_eq!((count, warnings(&run).len()), (1, 1), "{run:?}");
     assert_eq!(team.hello.ask_greeting(), "Hello from the VM");

@@ -48,7 +48,7 @@ fn keeper_gives_up_on_a_deleted_bucket() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket });
-    let mut child = start_held_create_vm(&hello, Interruption::HoldDone);
+    let mut child = start_held_create_vm(&hello, Interruption::HoldAfterEffect);
     is_deleted.store(true, Ordering::SeqCst);
     child.kill().unwrap();
     child.end();

@@ -95,8 +95,8 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.change_machine();
     // The lease is renewed after every third of its length, and expires two seconds after its end.
     let outlasts = |description: &str| {
-        let before = lock(&bucket)["renewals"].as_u64().unwrap();
-        wait_until(description, || lock(&bucket)["renewals"].as_u64().unwrap() >= before + 5);
+        let renewals_before = lock(&bucket)["renewals"].as_u64().unwrap();
+        wait_until(description, || lock(&bucket)["renewals"].as_u64().unwrap() >= renewals_before + 5);
         let failed_run = hello.create(&[]).exits_with(4);
         assert!(!failed_run.stderr.contains("has expired"), "{description}: {}", failed_run.stderr);
     };
@@ -166,8 +166,8 @@ fn run_waiting_at_a_prompt_returns_its_lease() {
 fn run_that_lost_its_lease_stops() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = start_held_create_vm(&hello, Interruption::HoldDone);
-    let before = bucket.read("state.json");
+    let child = start_held_create_vm(&hello, Interruption::HoldAfterEffect);
+    let stored_text_before = bucket.read("state.json");
     bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
     // The lease would have been renewed in this time.
     std::thread::sleep(Duration::from_millis(3500));
@@ -178,7 +178,7 @@ fn run_that_lost_its_lease_stops() {
         assert!(run.stderr.contains(part), "{part}: {}", run.stderr);
     }
     assert_eq!(hello.take_requests(), Vec::<Value>::new(), "nothing was called after that");
-    assert_eq!(bucket.read("state.json"), before, "nothing was written after that");
+    assert_eq!(bucket.read("state.json"), stored_text_before, "nothing was written after that");
     assert_eq!(bucket.read(LOCK_FILE), foreign_lease(3600), "the other run keeps its lease");
     // The keeper still publishes the outcome.
     hello.wait_for_keeper();
@@ -199,7 +199,7 @@ fn lease_expired_by_server_time_is_taken_over() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
     hello.create(&[]).success();
-    let before = bucket.read("state.json");
+    let stored_text_before = bucket.read("state.json");
     bucket.put(LOCK_FILE, foreign_lease(2).as_bytes());
     let start = Instant::now();
     // The holder's clock does not affect the end of the lease.
@@ -211,8 +211,11 @@ fn lease_expired_by_server_time_is_taken_over() {
         "the lease of `create-env` on ci@elsewhere (pid 4711, since 2026-01-01T00:00:00Z) has expired";
     assert!(run.stderr.contains(expected), "{}", run.stderr);
     // The former holder cannot overwrite the state if it continues.
-    let after = bucket.read("state.json");
-    assert!(after != before && after.trim_end() == before.trim_end());
+    let stored_text_after = bucket.read("state.json");
+    assert!(
+        stored_text_after != stored_text_before
+            && stored_text_after.trim_end() == stored_text_before.trim_end()
+    );
     assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()));
 
     // The lock document is not a lease.
@@ -227,7 +230,7 @@ fn lease_expired_by_server_time_is_taken_over() {
 fn writers_without_a_lease_are_noticed() {
     let mut hello = Hello::new();
     let bucket = hello.share_in(Bucket { lease: LEASE, ..Bucket::new() });
-    let child = start_held_create_vm(&hello, Interruption::HoldDone);
+    let child = start_held_create_vm(&hello, Interruption::HoldAfterEffect);
     let foreign_state =
         bucket.read("state.json").replace("\"installation_id\": \"\"", "\"installation_id\": \"x\"") + "\n";
     bucket.put("state.json", foreign_state.as_bytes());
@@ -265,11 +268,11 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     let show = hello.world.finish(hello.state_command(&["state", "show"])).success();
     assert!(show.stdout.contains(&format!("by `create-env` on {user}@{host} (pid {pid}")), "{}", show.stdout);
 
-    let before = bucket.read("state.json");
+    let stored_text_before = bucket.read("state.json");
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     hello.release_call();
     wait_for_end(&hello, child).exits_with(4);
-    assert_eq!(bucket.read("state.json"), before, "it writes nothing");
+    assert_eq!(bucket.read("state.json"), stored_text_before, "it writes nothing");
     hello.wait_until_idle();
     hello.wait_for_keeper();
     // The outcome of the call is now known.
@@ -292,7 +295,7 @@ fn run_without_the_bucket_stops_before_its_lease_expires() {
         false => request.forward(port),
     });
     hello.share_in(Bucket { front: Some(front.url("")), ..bucket.clone() });
-    let child = start_held_create_vm(&hello, Interruption::HoldDone);
+    let child = start_held_create_vm(&hello, Interruption::HoldAfterEffect);
     cut_off.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_secs(3));
     hello.take_requests();
@@ -345,7 +348,7 @@ fn stolen_lock_is_noticed_before_the_next_effect() {
     // The lease is not renewed during this test.
     let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::new() });
     // The call is `create_stemcell`.
-    let child = start_held_run(&hello, 2, Interruption::HoldDone);
+    let child = start_held_run(&hello, 2, Interruption::HoldAfterEffect);
     bucket.delete(LOCK_FILE);
     bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
     hello.take_requests();

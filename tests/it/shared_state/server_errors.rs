@@ -20,7 +20,8 @@ pub(super) fn start_front(
     answer: impl Fn(usize, &dyn Fn() -> Vec<u8>) -> Vec<u8> + Send + Sync + 'static,
 ) -> (Server, Bucket) {
     let port = bucket.port();
-    let server = Server::start(move |request, before| answer(before, &|| request.forward(port)));
+    let server =
+        Server::start(move |request, request_number| answer(request_number, &|| request.forward(port)));
     let bucket = Bucket { front: Some(server.url("")), ..bucket.clone() };
     (server, bucket)
 }
@@ -35,9 +36,9 @@ fn error(status: &str, code: &str) -> Vec<u8> {
 fn transient_errors_are_retried() {
     let mut hello = Hello::new();
     // Every third request is rejected, and every seventh loses its answer.
-    let (server, bucket) = start_front(&Bucket::new(), |before, forward| match before {
-        before if before % 3 == 1 => error("503 Slow Down", "SlowDown"),
-        before if before % 7 == 4 => {
+    let (server, bucket) = start_front(&Bucket::new(), |request_number, forward| match request_number {
+        request_number if request_number % 3 == 1 => error("503 Slow Down", "SlowDown"),
+        request_number if request_number % 7 == 4 => {
             forward();
             Vec::new()
         }
@@ -169,8 +170,8 @@ fn signal_ends_the_wait_for_a_bucket() {
     for stalled in 0..3 {
         let (is_waiting, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let (stalls, goes_on) = (Arc::clone(&is_waiting), Arc::clone(&is_over));
-        let (_server, bucket) = start_front(&direct, move |before, forward| {
-            if before >= stalled {
+        let (_server, bucket) = start_front(&direct, move |request_number, forward| {
+            if request_number >= stalled {
                 stalls.store(true, Ordering::SeqCst);
                 while !goes_on.load(Ordering::SeqCst) {
                     std::thread::sleep(Duration::from_millis(20));

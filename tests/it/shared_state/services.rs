@@ -55,12 +55,12 @@ fn run_life(service: Service) {
     bucket.put(LOCK_FILE, foreign_lease(3).as_bytes());
     let failed_run = hello.create(&[]).exits_with(4);
     assert!(failed_run.stderr.contains("on ci@elsewhere (pid 4711"), "{}", failed_run.stderr);
-    let before = bucket.read("state.json");
+    let stored_text_before = bucket.read("state.json");
     hello.create(&["--wait-for-lock", "30s"]).success();
-    assert_ne!(bucket.read("state.json"), before, "the run before cannot overwrite it");
+    assert_ne!(bucket.read("state.json"), stored_text_before, "the run before cannot overwrite it");
 
     // A write without the lease is detected.
-    hello.set_script(Script::with_interruption(3, Interruption::HoldDone));
+    hello.set_script(Script::with_interruption(3, Interruption::HoldAfterEffect));
     let foreign_state = bucket.read("state.json") + " ";
     let recreate = hello.command("create-env", &["--recreate"]);
     let run = std::thread::scope(|scope| {
@@ -94,7 +94,7 @@ fn stolen_lock_stops_a_run_on_every_service() {
     for service in [Service::Azure, Service::Gcs] {
         let mut hello = Hello::new();
         let bucket = hello.share_in(Bucket { lease: "10m", ..Bucket::of(service) });
-        let child = start_held_run(&hello, 2, Interruption::HoldDone);
+        let child = start_held_run(&hello, 2, Interruption::HoldAfterEffect);
         bucket.put(LOCK_FILE, foreign_lease(3600).as_bytes());
         hello.take_requests();
         hello.release_call();

@@ -153,10 +153,10 @@ fn bucket_credentials_are_never_shown() {
     let bucket = hello.share();
     let verbose = ["--verbose", "--verbose", "--verbose"];
     // This value would be shown if it were not known to be secret.
-    let mut misplaced = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
-    bucket.set_credentials(&mut misplaced);
+    let mut misplaced_command = hello.world.monopile(["state", "show", "--state", &bucket.url(SECRET)]);
+    bucket.set_credentials(&mut misplaced_command);
     let mut output = String::new();
-    for (command, code) in [(misplaced, 3), (hello.command("create-env", &verbose), 0)] {
+    for (command, code) in [(misplaced_command, 3), (hello.command("create-env", &verbose), 0)] {
         let run = hello.world.finish(command).exits_with(code);
         output += &(run.stdout + &run.stderr);
     }

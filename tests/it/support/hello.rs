@@ -33,10 +33,10 @@ pub(crate) struct Hello {
 }
 
 /// The ops file that makes the scripted CPI that of the environment.
-pub(super) const CALL_RECORDER: &str = "record.yml";
+pub(super) const SCRIPTED_CPI_OPS_FILE: &str = "record.yml";
 
 /// The number of networks below 127.0.0.0/8 for tests.
-const NETWORKS: u32 = 128 * 128;
+const NETWORK_COUNT: u32 = 128 * 128;
 
 /// The home directories of the machines that can share a state.
 const MACHINES: [&str; 2] = ["home", "home-b"];
@@ -46,12 +46,12 @@ const MACHINES: [&str; 2] = ["home", "home-b"];
 pub(crate) fn subnet() -> String {
     let subnet = |number: u32| format!("127.{}.{}", 100 + number / 128, 100 + number % 128);
     let is_free = |number| TcpListener::bind(format!("{}.2:6868", subnet(number))).is_ok();
-    subnet(reserve("network", NETWORKS, is_free))
+    subnet(reserve("network", NETWORK_COUNT, is_free))
 }
 
 /// Returns a network of the benchmarking range (RFC 2544), for VMs outside this machine's network.
 pub(crate) fn far_subnet() -> String {
-    let number = reserve("network", NETWORKS, |_| true);
+    let number = reserve("network", NETWORK_COUNT, |_| true);
     format!("198.{}.{}", 18 + number / 256 % 2, number % 256)
 }
 
@@ -89,7 +89,7 @@ impl Hello {
             ),
         );
         world.write(
-            CALL_RECORDER,
+            SCRIPTED_CPI_OPS_FILE,
             format!(
                 "- type: replace\n  path: /cloud_provider/cpi\n  value: {{path: {}, properties: {{root: \
                     {}}}}}\n",
@@ -101,7 +101,7 @@ impl Hello {
             "-o",
             "hello/elsewhere.yml",
             "-o",
-            CALL_RECORDER,
+            SCRIPTED_CPI_OPS_FILE,
             "--vars-store",
             "creds.yml",
             "--state",
@@ -250,7 +250,7 @@ impl Hello {
     /// Returns a command on the unchanged example, with the built-in CPI and without the scripted CPI.
     pub(crate) fn builtin_command(&self, words: &[&str], extra_args: &[&str]) -> std::process::Command {
         let mut options = self.options.clone();
-        if let Some(index) = options.iter().position(|option| option == CALL_RECORDER) {
+        if let Some(index) = options.iter().position(|option| option == SCRIPTED_CPI_OPS_FILE) {
             options.drain(index - 1..=index);
         }
         let words = words.iter().copied().chain(["hello/manifest.yml"]).map(str::to_owned);

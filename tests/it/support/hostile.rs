@@ -277,14 +277,14 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
     let mut crc = compressed.clone();
     let last = crc.len() - 6;
     crc[last] ^= 0xff;
-    let after = |archive: &[u8], extra_bytes: &[u8]| [archive, extra_bytes].concat();
+    let with_extra_bytes = |archive: &[u8], extra_bytes: &[u8]| [archive, extra_bytes].concat();
     let mut header = Header::new_gnu();
     header.set_path("x").unwrap();
     let flipped_deflate = {
-        let mut flipped = compressed.clone();
-        let middle = flipped.len() / 2;
-        flipped[middle..middle + 8].fill(0xff);
-        flipped
+        let mut flipped_archive = compressed.clone();
+        let middle = flipped_archive.len() / 2;
+        flipped_archive[middle..middle + 8].fill(0xff);
+        flipped_archive
     };
     rejected_cases(vec![
         ("empty file", Vec::new(), "empty"),
@@ -311,15 +311,15 @@ fn damage(t: &dyn Fn() -> Tar) -> Vec<Case> {
             if header_start == 0 { "nor a tar archive" } else { "" },
         ),
         ("later header changed", with_changed_byte(header_start + 512 + 3072 + 1), "checksum"),
-        ("data after the end of the tar", after(&plain, &b"garbage".repeat(100)), "after its end"),
+        ("data after the end of the tar", with_extra_bytes(&plain, &b"garbage".repeat(100)), "after its end"),
         (
             "data after the end of the gzip",
-            after(&compressed, b"garbage that is longer than a gzip header"),
+            with_extra_bytes(&compressed, b"garbage that is longer than a gzip header"),
             "damaged",
         ),
         (
             "second archive behind the first",
-            after(&compressed, &Tar::default().file("c", "z").tgz()),
+            with_extra_bytes(&compressed, &Tar::default().file("c", "z").tgz()),
             "after its end",
         ),
         (

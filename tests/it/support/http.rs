@@ -203,12 +203,12 @@ fn serve(
     if reader.read_exact(&mut request.body).is_err() {
         return;
     }
-    let before = {
+    let state_before = {
         let mut requests = requests.lock().unwrap();
         requests.push(request.clone());
         requests.len() - 1
     };
-    let _ = stream.write_all(&answer(&request, before));
+    let _ = stream.write_all(&answer(&request, state_before));
     let _ = stream.flush();
 }
 

@@ -89,7 +89,7 @@ struct WatchedThread {
     waits: Vec<String>,
 }
 
-static WATCHED: Mutex<BTreeMap<u64, WatchedThread>> = Mutex::new(BTreeMap::new());
+static WATCHED_THREADS: Mutex<BTreeMap<u64, WatchedThread>> = Mutex::new(BTreeMap::new());
 
 /// The number of this thread in [`WATCHED_THREADS`]. Its entry is removed with the thread.
 struct Watch(u64);
@@ -100,15 +100,15 @@ impl Watch {
         let number = NEXT.fetch_add(1, Ordering::SeqCst);
         let name = std::thread::current().name().unwrap_or("a thread of a test").to_owned();
         let now = Instant::now();
-        let watched = WatchedThread { name, start: now, last_reminder: now, waits: Vec::new() };
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched);
+        let watched_thread = WatchedThread { name, start: now, last_reminder: now, waits: Vec::new() };
+        WATCHED_THREADS.lock().unwrap_or_else(PoisonError::into_inner).insert(number, watched_thread);
         Watch(number)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        WATCHED_THREADS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
 }
 
@@ -126,16 +126,18 @@ pub(super) fn watch() {
 fn remind() {
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        for watched in WATCHED.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
-            let seconds = watched.start.elapsed().as_secs();
-            if seconds >= WAIT_TIMEOUT.as_secs() && watched.last_reminder.elapsed() >= REMINDER_INTERVAL {
-                watched.last_reminder = Instant::now();
-                let wait = watched.waits.last().map_or("nothing with a name", String::as_str);
+        for watched_thread in WATCHED_THREADS.lock().unwrap_or_else(PoisonError::into_inner).values_mut() {
+            let seconds = watched_thread.start.elapsed().as_secs();
+            if seconds >= WAIT_TIMEOUT.as_secs()
+                && watched_thread.last_reminder.elapsed() >= REMINDER_INTERVAL
+            {
+                watched_thread.last_reminder = Instant::now();
+                let wait = watched_thread.waits.last().map_or("nothing with a name", String::as_str);
                 // A macro would print to the captured output of the test that started this thread.
                 let _ = writeln!(
                     std::io::stderr(),
                     "test {} has been running for {seconds} s, and waits for {wait}",
-                    watched.name
+                    watched_thread.name
                 );
             }
         }
@@ -171,10 +173,10 @@ fn change_waits(edit: impl FnOnce(&mut Vec<String>)) {
     watch();
     // A thread that is ending no longer has a watch.
     let _ = WATCH.try_with(|watch| {
-        if let Some(watched) =
-            WATCHED.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
+        if let Some(watched_thread) =
+            WATCHED_THREADS.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&watch.borrow().0)
         {
-            edit(&mut watched.waits);
+            edit(&mut watched_thread.waits);
         }
     });
 }
@@ -424,8 +426,9 @@ fn only_this_module_starts_programs_and_waits() {
 #[test]
 fn overlong_wait_names_what_it_waits_for() {
     let world = super::World::new();
-    let panicked = std::panic::catch_unwind(|| poll_within(Duration::ZERO, "the moon rises", || None::<()>));
-    let message = panicked.unwrap_err().downcast::<String>().unwrap();
+    let panic_result =
+        std::panic::catch_unwind(|| poll_within(Duration::ZERO, "the moon rises", || None::<()>));
+    let message = panic_result.unwrap_err().downcast::<String>().unwrap();
     assert_eq!(*message, "waited 0 s for this: the moon rises");
     // Programs ignore only the signals that they ask to ignore, whatever this process inherited.
     let mut shell = prepare("sh");

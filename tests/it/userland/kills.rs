@@ -44,8 +44,8 @@ fn names_of_userlands(cache: &Path) -> Vec<String> {
 #[test]
 fn next_run_continues_after_a_kill() {
     const SCRIPT: &str = "sleep 1";
-    let undisturbed = Machine::new();
-    env(&undisturbed, SCRIPT).run_info().success();
+    let undisturbed_machine = Machine::new();
+    env(&undisturbed_machine, SCRIPT).run_info().success();
     for (moment, has_come) in
         [("unpacking", is_unpacking as fn(&Machine) -> bool), ("compiling", is_sleeping)]
     {
@@ -56,7 +56,7 @@ fn next_run_continues_after_a_kill() {
         run.kill().unwrap();
         assert!(!run.end().success(), "{moment}");
         userland_env.run_info().success();
-        let caches = [&machine, &undisturbed].map(|machine| machine.path("cache"));
+        let caches = [&machine, &undisturbed_machine].map(|machine| machine.path("cache"));
         assert_eq!(names_of_userlands(&caches[0]), names_of_userlands(&caches[1]), "{moment}");
         assert_eq!(packages(&caches[0]), packages(&caches[1]), "{moment}");
         assert_eq!(userland_env.env.hello.world.leftovers(), Vec::<String>::new(), "{moment}");

@@ -179,9 +179,9 @@ fn poisoned_packages_are_compiled() {
     let poison = |name: &str| match name {
         "changed archives" => {
             for (key, content) in original.iter().filter(|(key, _)| key.ends_with(".tgz")) {
-                let mut poisoned = content.clone();
-                poisoned[20] ^= 1;
-                bucket.put(key, &poisoned);
+                let mut poisoned_content = content.clone();
+                poisoned_content[20] ^= 1;
+                bucket.put(key, &poisoned_content);
             }
         }
         "no signature" => bucket.put(&one.0, b"{}"),

@@ -264,8 +264,8 @@ proptest! {
     #[test]
     fn emitted_documents_parse_back(tree in tree()) {
         let text = yaml::emit(&tree);
-        let reloaded = yaml::load(&text, Path::new("test.yml"));
-        prop_assert_eq!(reloaded.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
+        let reloaded_tree = yaml::load(&text, Path::new("test.yml"));
+        prop_assert_eq!(reloaded_tree.map_err(|error| format!("{text}\n{error:?}")), Ok(tree), "{}", text);
     }
 
     #[test]

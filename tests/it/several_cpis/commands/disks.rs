@@ -24,7 +24,7 @@ fn attach_disk_swaps_disks_and_back() {
     );
     let second = clouds.call_cpi_directly("east", "create_disk", json!([1024, {}]));
     let foreign_disk = clouds.call_cpi_directly("west", "create_disk", json!([1024, {}]));
-    let before = clouds.hello.state();
+    let state_before = clouds.hello.state();
     for (command, extra_args, expected) in [
         ("delete-disk", vec![first.as_str()], "is the persistent disk of this environment"),
         ("delete-disk", vec![second.as_str()], "is on record"),
@@ -38,9 +38,9 @@ fn attach_disk_swaps_disks_and_back() {
     ] {
         assert_output_contains(&clouds.run(command, &extra_args).exits_with(3), expected);
     }
-    assert_eq!(clouds.hello.state(), before);
+    assert_eq!(clouds.hello.state(), state_before);
     assert_output_contains(&clouds.run("attach-disk", &[&first]).success(), "already");
-    assert_eq!(clouds.hello.state(), before);
+    assert_eq!(clouds.hello.state(), state_before);
 
     assert_output_contains(
         &clouds.run("attach-disk", &[&second]).success(),

@@ -23,7 +23,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     let vm = clouds.create_stray_vm(&stemcell);
     clouds.run("delete-vm", &[&vm]).exits_with(3);
     clouds.hello.world.write("state.json", json!({"director_id": "d", "installation_id": "i"}).to_string());
-    let before = clouds.hello.state();
+    let state_before = clouds.hello.state();
     for (extra_args, expected) in [
         (vec!["vm-nowhere"], "no CPI finds VM 'vm-nowhere', and it is not on record"),
         (vec![vm.as_str(), "--cpi", "west"], "CPI 'west' does not find VM"),
@@ -31,7 +31,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     ] {
         assert_output_contains(&clouds.run("delete-vm", &extra_args).exits_with(3), expected);
     }
-    assert_eq!(clouds.hello.state(), before);
+    assert_eq!(clouds.hello.state(), state_before);
     // A CPI that does not answer stops the search, because it may have the VM.
     clouds.hello.set_script(Script::with_info(InfoAnswer::Local).fail("info", 9, "Down", false));
     clouds.run("delete-vm", &["vm-nowhere"]).exits_with(1);
@@ -41,7 +41,7 @@ fn vm_known_to_the_third_cpi_only_is_deleted() {
     assert_output_contains(&clouds.run("delete-vm", &[&vm]).exits_with(1), "stays on record");
     let undeleted_vm = clouds.hello.state()["monopile"]["undeleted"][0].clone();
     assert_eq!((undeleted_vm["cid"].clone(), undeleted_vm["cpi"].clone()), (json!(vm), json!("foreign")));
-    clouds.hello.world.write("state.json", before.to_string());
+    clouds.hello.world.write("state.json", state_before.to_string());
 
     clouds.hello.set_script(Script::with_info(InfoAnswer::Version(1)));
     clouds.hello.take_requests();

@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, getppid, kill_process};
 use serde_json::{Value, json};
 
 use super::{
-    CALLER, CONFIG_FILE, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script, UNSCRIPTED, in_cloud,
-    script_in,
+    CALLER_PID_VARIABLE, CONFIG_FILE, InfoAnswer, Interruption, NOT_IMPLEMENTED, Reaction, Script,
+    UNSCRIPTED_VARIABLE, in_cloud, script_in,
 };
 use crate::support::MONOPILE;
 
@@ -61,7 +61,7 @@ pub(super) fn counts(directory: &Path) -> BTreeMap<String, usize> {
 /// the method.
 fn serve(directory: &Path, mut output: File) {
     // Without a userland, the parent is the caller, because the wrapper has become this process by `exec`.
-    let caller = match std::env::var(CALLER) {
+    let caller = match std::env::var(CALLER_PID_VARIABLE) {
         Ok(pid) => Pid::from_raw(pid.parse().unwrap()).unwrap(),
         Err(_) => getppid().unwrap(),
     };
@@ -72,7 +72,7 @@ fn serve(directory: &Path, mut output: File) {
     let request: Value = serde_json::from_str(&text).unwrap_or_default();
     let method = request["method"].as_str().unwrap_or_default().to_owned();
     let call = Call { directory, script: script_in(directory), caller, method, text, request };
-    if std::env::var_os(UNSCRIPTED).is_some() {
+    if std::env::var_os(UNSCRIPTED_VARIABLE).is_some() {
         output.write_all(call.make(None).as_bytes()).unwrap();
         return;
     }
@@ -136,25 +136,25 @@ impl Call<'_> {
 
     /// Makes the call, and records what it created and deleted.
     fn make(&self, point: Option<Interruption>) -> String {
-        let before = in_cloud(self.directory);
+        let cids_before = in_cloud(self.directory);
         let answer = match self.script.info {
             InfoAnswer::Local => self.call_local(&self.text, point),
             _ if self.method == "info" => self.info(),
             info => self.translate(info, point),
         };
-        let after = in_cloud(self.directory);
+        let cids_after = in_cloud(self.directory);
         // A call that only reads may run at the same time as another one.
         let (effect, cids) = match self.method.split('_').next() {
-            Some("create" | "snapshot") => ("made", after.difference(&before)),
-            Some("delete") => ("deleted", before.difference(&after)),
-            _ => ("", before.difference(&before)),
+            Some("create" | "snapshot") => ("made", cids_after.difference(&cids_before)),
+            Some("delete") => ("deleted", cids_before.difference(&cids_after)),
+            _ => ("", cids_before.difference(&cids_before)),
         };
         let request_id = self.request["context"]["request_id"].as_str().unwrap_or_default();
         let lines: String = cids.map(|cid| format!("{effect} {cid} {request_id}\n")).collect();
         append(&self.directory.join("ledger"), &lines);
         match point {
             Some(Interruption::DieDuring | Interruption::DieAfter) => die(),
-            Some(Interruption::HoldDone) => self.hold(),
+            Some(Interruption::HoldAfterEffect) => self.hold(),
             _ => {}
         }
         answer

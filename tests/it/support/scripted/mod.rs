@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::hello::{CALL_RECORDER, Hello};
+use super::hello::{Hello, SCRIPTED_CPI_OPS_FILE};
 use super::process::prepare;
 use super::userland::{self, Bridge, BridgedCall};
 use super::{World, enter_world};
@@ -33,9 +33,9 @@ use super::{World, enter_world};
 const CONFIG_FILE: &str = "local.json";
 /// With this variable, a call follows no script and is not counted. Commands of a [`Reaction`] use it to make
 /// the call later.
-pub(crate) const UNSCRIPTED: &str = "SCRIPTED_CPI_OFF";
+pub(crate) const UNSCRIPTED_VARIABLE: &str = "SCRIPTED_CPI_OFF";
 /// The variable with the pid of the caller, if the caller is not the parent.
-const CALLER: &str = "SCRIPTED_CPI_CALLER";
+const CALLER_PID_VARIABLE: &str = "SCRIPTED_CPI_CALLER";
 
 /// The answer of the CPI to `info`, which decides how the other methods answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub(crate) enum InfoAnswer {
     /// The answer of the local CPI, whose answers to other methods are not translated.
     Local,
     /// `info` answers without `api_version`.
-    Nothing,
+    WithoutVersion,
     /// `info` is not implemented; the number selects the error in [`NOT_IMPLEMENTED`].
     NotImplemented(usize),
     /// `info` answers this `api_version`.
@@ -62,7 +62,7 @@ impl InfoAnswer {
     pub(crate) fn version(self) -> u32 {
         match self {
             InfoAnswer::Local => 2,
-            InfoAnswer::Nothing | InfoAnswer::NotImplemented(_) => 1,
+            InfoAnswer::WithoutVersion | InfoAnswer::NotImplemented(_) => 1,
             InfoAnswer::Version(version) => version,
         }
     }
@@ -84,7 +84,7 @@ pub(crate) enum Interruption {
     /// Kills nothing. The call waits until the file `go` exists.
     Hold,
     /// Kills nothing. The call waits for `go` after its effect, before its answer.
-    HoldDone,
+    HoldAfterEffect,
     /// Kills only the CPI's process, before the call has an effect.
     DieBefore,
     /// Kills only the CPI's process, while the call is working.
@@ -204,7 +204,7 @@ fn answer_bridged(mut call: BridgedCall, root: &Path) -> u8 {
         request = message.to_string().into_bytes();
     }
     let mut command = prepare(root.join("work/scripted"));
-    enter_world(&mut command, root).env(CALLER, call.caller.to_string());
+    enter_world(&mut command, root).env(CALLER_PID_VARIABLE, call.caller.to_string());
     call.answer_with(command, &request)
 }
 
@@ -216,7 +216,7 @@ impl Hello {
         let url = format!("url: {}", userland::root().display());
         let cloud = self.world.path("cloud");
         self.world.write(
-            CALL_RECORDER,
+            SCRIPTED_CPI_OPS_FILE,
             format!(
                 "- {{type: remove, path: /cloud_provider/cpi}}\n\
                  - {{type: replace, path: '/cloud_provider/template?', value: {{name: test_cpi, release: \
