@@ -83,10 +83,10 @@ fn manifest_digest(manifests: &[Descriptor], image_name: &str) -> Result<Digest>
         "aarch64" => "arm64",
         other => other,
     };
-    let fits = |manifest: &&Descriptor| {
+    let is_for_this_machine = |manifest: &&Descriptor| {
         manifest.platform.as_ref().is_none_or(|platform| platform.architecture == architecture)
     };
-    let manifest = manifests.iter().find(fits).ok_or_else(|| {
+    let manifest = manifests.iter().find(is_for_this_machine).ok_or_else(|| {
         Error::invalid(format!("{image_name} has no image for the architecture '{architecture}'"))
             .with_hint(format!("use an image of the platform linux/{architecture}"))
     })?;

@@ -131,7 +131,7 @@ fn possible_value(repair: Repair) -> PossibleValue {
 
 /// Reports everything on record with its actual status.
 pub(super) fn report(request: &ReportRequest, run: &RunContext, session: &Session) -> Result<CommandResult> {
-    let cloud_report = inspection::report(request, run)?;
+    let cloud_report = inspection::create_report(request, run)?;
     let output = match session.globals.prints_json() {
         true => CommandResult::json(&cloud_report.findings)?,
         false => CommandResult::Output(findings_table(&cloud_report, session).into_bytes()),

@@ -52,7 +52,7 @@ pub fn parse_argument(method: &str, position: usize, word: &str) -> Value {
     let known_method = method.parse::<Method>().ok();
     let kind = known_method.and_then(|method| method.arguments(HIGHEST_API_VERSION).nth(position));
     match kind {
-        Some(argument) if !argument.kind.fits(&value) && argument.kind.fits(&plain()) => plain(),
+        Some(argument) if !argument.kind.accepts(&value) && argument.kind.accepts(&plain()) => plain(),
         _ => value,
     }
 }

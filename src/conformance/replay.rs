@@ -76,12 +76,12 @@ impl TranscriptPlayer {
     pub fn play(&mut self, input: &[u8]) -> Exchange {
         let request = serde_json::from_slice::<Value>(input).ok().filter(Value::is_object);
         let request_key = request.as_ref().map(|request| comparable_part(request, &self.known_ids));
-        let fits = |process: &&mut RecordedProcess| match (&process.key, &request_key) {
+        let can_play = |process: &&mut RecordedProcess| match (&process.key, &request_key) {
             (Some(recorded_key), Some(request_key)) => is_same(recorded_key, request_key),
             (None, None) => process.entry.input() == input,
             _ => false,
         };
-        match self.processes.iter_mut().filter(fits).min_by_key(|process| process.play_count) {
+        match self.processes.iter_mut().filter(can_play).min_by_key(|process| process.play_count) {
             Some(process) => {
                 process.play_count += 1;
                 process.entry.replayed_exchange(input)

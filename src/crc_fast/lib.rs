@@ -1,4 +1,4 @@
-//! CRC-64/NVME for `object_store`, in the place of the crate `crc-fast`.
+//! CRC-64/NVME for `object_store`: replaces the crate `crc-fast`.
 //!
 //! `object_store` needs this one checksum, and only if `AWS_CHECKSUM_ALGORITHM` requests it. The crate that
 //! it names has tables for all CRCs, which are 700 KB of the program. `[patch.crates-io]` in `Cargo.toml`

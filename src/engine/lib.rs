@@ -3,10 +3,12 @@
 //! Each module uses only those before it in the layer table of `docs/architecture.md`, which also explains
 //! the contracts and the rules of the journal.
 //!
-//! Entry points: [`deploy::create_env()`] and the other commands in [`deploy`], [`record_commands`],
-//! [`resources`] and [`inspection`], each of which takes a request and a [`run_context::RunContext`];
-//! [`plan::create()`], which chooses the steps without I/O; [`state::Store`], the locked state; [`cpi::Cpi`],
-//! one CPI.
+//! Entry points:
+//! - [`deploy::create_env()`] and the other commands in [`deploy`], [`record_commands`], [`resources`] and
+//!   [`inspection`]: each takes a request and a [`run_context::RunContext`].
+//! - [`plan::create()`]: chooses the steps without I/O.
+//! - [`state::Store`]: the locked state.
+//! - [`cpi::Cpi`]: one CPI.
 
 pub mod agent;
 pub mod bundle;

@@ -75,7 +75,7 @@ impl HttpAnswer {
     }
 }
 
-/// Sends a request and returns the answer, whatever its status. Fails if the connection or TLS fails.
+/// Sends a request and returns the answer with any status. Fails if the connection or TLS fails.
 pub(super) fn exchange(
     http: &ureq::Agent,
     method: &Method,

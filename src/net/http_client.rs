@@ -187,7 +187,7 @@ impl WaitDeadline {
 
 /// Returns true if nothing was transferred yet: the socket timed out, or a signal handler ran.
 pub fn is_not_ready(error: &io::Error) -> bool {
-    // Not `TimedOut`: it means that the connection itself has failed.
+    // `TimedOut` is missing here, because it means that the connection itself has failed.
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

@@ -168,8 +168,9 @@ impl TerminalSpace {
             None => vec![(line_start, all_details)],
         };
         let room = self.usable_columns().saturating_sub(Styled::plain(stage.name.as_str()).width());
-        let fits = |(line_start, details): &&(Styled, Styled)| line_start.width() + details.width() <= room;
-        let form = forms.iter().find(fits).or(forms.last()).cloned().unwrap_or_default();
+        let has_room =
+            |(line_start, details): &&(Styled, Styled)| line_start.width() + details.width() <= room;
+        let form = forms.iter().find(has_room).or(forms.last()).cloned().unwrap_or_default();
         self.with_fitted_name(form.0, &stage.name, form.1)
     }
 

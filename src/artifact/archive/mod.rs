@@ -231,7 +231,7 @@ pub enum ArchiveError {
     Parent {
         /// The name of the entry.
         name: String,
-        /// The file or link in the place of its parent directory.
+        /// The file or link that is where its parent directory should be.
         parent: String,
     },
     /// Two entries have the same name.

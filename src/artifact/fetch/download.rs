@@ -92,7 +92,7 @@ pub(super) fn client_config() -> ConfigBuilder<AgentScope> {
 
 /// A download of one file, with everything that its requests need.
 pub(super) struct Download<'a> {
-    pub(super) agent: &'a ureq::Agent,
+    pub(super) http: &'a ureq::Agent,
     pub(super) url: &'a HttpUrl,
     /// The registry of an image, if the file is part of one.
     pub(super) registry: Option<&'a RegistryAccess<'a>>,
@@ -375,7 +375,7 @@ impl Download<'_> {
         let Some(registry) = self.registry.filter(|_| self.url.may_share_credentials(url)) else {
             return Ok(false);
         };
-        registry.renew_token(self.agent, headers).map_err(|error| {
+        registry.renew_token(self.http, headers).map_err(|error| {
             let request_error = self.request_error(error.message);
             match error.is_temporary {
                 true => AttemptFailure::Temporary(request_error, None),
@@ -401,7 +401,7 @@ impl Download<'_> {
         entity_tag: Option<&str>,
     ) -> Result<Response<ureq::Body>, AttemptFailure> {
         let address = url.without_user();
-        let mut request = self.agent.get(&address);
+        let mut request = self.http.get(&address);
         if let Some(authorization) = self.authorization(url) {
             request = request.header("authorization", authorization);
         }

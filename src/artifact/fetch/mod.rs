@@ -106,7 +106,7 @@ pub struct Fetcher<'c> {
     dialer: ProxyDialer,
     /// The HTTP client. The first download creates it, because loading the system's certificate authorities
     /// takes long.
-    agent: OnceLock<ureq::Agent>,
+    http: OnceLock<ureq::Agent>,
     secrets: Vec<String>,
     interrupt_check: InterruptCheck,
     is_offline: bool,
@@ -124,8 +124,8 @@ impl<'c> Fetcher<'c> {
         let secrets = proxies.secrets();
         let dialer = ProxyDialer::new(proxies, Arc::clone(&interrupt_check));
         let shared_cache = SharedCache::default();
-        let (agent, is_offline) = (OnceLock::new(), false);
-        Ok(Fetcher { cache, shared_cache, dialer, agent, secrets, interrupt_check, is_offline })
+        let (http, is_offline) = (OnceLock::new(), false);
+        Ok(Fetcher { cache, shared_cache, dialer, http, secrets, interrupt_check, is_offline })
     }
 
     /// Forbids downloads. A file that is in no cache is then an error.
@@ -211,7 +211,7 @@ impl<'c> Fetcher<'c> {
             stage.log_line(format!("'{}' is damaged; downloading it again", path.display()));
             self.cache.discard(&path);
         }
-        let agent = self.agent.get_or_init(|| download::create_client(self.dialer.clone()));
+        let http = self.http.get_or_init(|| download::create_client(self.dialer.clone()));
         let arrival = Arrival::default();
         thread::scope(|scope| {
             if let Some(read) = read {
@@ -223,7 +223,7 @@ impl<'c> Fetcher<'c> {
             let _break_guard = BreakOnDrop(&arrival);
             let (interrupt_check, arrival) = (&self.interrupt_check, &arrival);
             let download =
-                Download { agent, url, registry, expected, stage: &stage, interrupt_check, arrival };
+                Download { http, url, registry, expected, stage: &stage, interrupt_check, arrival };
             let copied_digest = download.copy_from(&self.shared_cache, &file, &body_path)?;
             let is_copied = copied_digest.is_some();
             if !is_copied && self.is_offline {

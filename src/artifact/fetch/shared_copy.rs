@@ -1,4 +1,4 @@
-//! Copies a file from the shared cache in the place of a download.
+//! Copies a file from the shared cache instead of downloading it.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};

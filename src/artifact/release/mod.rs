@@ -104,7 +104,7 @@ pub struct Package {
     /// Digest of `archive` from `release.MF`.
     pub digest: Digest,
     /// SHA-256 of `archive`, computed by this program. Two packages with the same digest have the same
-    /// content, whatever `release.MF` says.
+    /// content, even if `release.MF` says something else.
     pub content_digest: Digest,
     /// Names of the packages that it needs for its compilation.
     pub dependencies: Vec<String>,

@@ -36,7 +36,7 @@ use base::{Error, Result};
 
 /// The directory of userlands in the cache.
 const USERLANDS_DIRECTORY: &str = "userlands";
-/// The directories of which a root file system has at least one.
+/// A root file system has at least one of these directories.
 const ROOT_DIRECTORIES: [&str; 2] = ["bin", "usr/bin"];
 /// The image of a disk at the top of an archive.
 const DISK_FILE: &str = "root.img";

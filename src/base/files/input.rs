@@ -61,8 +61,8 @@ pub fn read_file(file: &File, limit: u64) -> io::Result<Vec<u8>> {
     let capacity = usize::try_from(metadata.len().min(limit)).unwrap_or_default() + 1;
     bytes.try_reserve(capacity)?;
     // Regular files are always ready. Their reads do not block for long.
-    let waits = !metadata.is_file();
-    read_to_limit(file.as_fd(), &mut &*file, waits, limit, bytes)
+    let may_block = !metadata.is_file();
+    read_to_limit(file.as_fd(), &mut &*file, may_block, limit, bytes)
 }
 
 /// Reads standard input to its end, at most `limit` bytes.
@@ -273,14 +273,14 @@ fn find_similar_directory(path: &Path) -> Option<String> {
 fn read_to_limit(
     descriptor: BorrowedFd<'_>,
     reader: &mut dyn Read,
-    waits: bool,
+    may_block: bool,
     limit: u64,
     mut bytes: Vec<u8>,
 ) -> io::Result<Vec<u8>> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         // Reading a regular file never waits, and an interrupted run must still read and record its state.
-        if waits {
+        if may_block {
             check_signals().map_err(io::Error::other)?;
             if !wait_for_input(descriptor)? {
                 continue;

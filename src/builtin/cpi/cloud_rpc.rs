@@ -249,7 +249,7 @@ fn set_metadata(call: &mut impl CloudCall, mut arguments: Arguments, kind: Objec
     Ok(Value::Null)
 }
 
-/// Deletes an object that no other object uses: a stemcell, of which each VM has its own copy, or a snapshot.
+/// Deletes an object that no other object uses: a snapshot, or a stemcell, because each VM has its own copy.
 fn delete_unused(call: &mut impl CloudCall, cid: &Cid) -> CpiResult<Value> {
     delete_in_cloud(call, |call, cloud| match cloud.lock(cid)? {
         Some(lock) => cloud.delete(cid, lock),

@@ -66,7 +66,7 @@ pub(super) fn clean_up(call: &mut IronicCall) -> CpiResult<()> {
     Ok(())
 }
 
-/// Returns the agent id in an allocation, whatever its state.
+/// Returns the agent id in an allocation of any state.
 pub(super) fn agent_of(allocation: &JsonObject) -> Option<&str> {
     allocation.get("extra")?.get(AGENT_KEY)?.as_str()
 }

@@ -38,7 +38,7 @@ struct LocalDiskRecord {
     metadata: JsonObject,
 }
 
-/// `create_disk`: creates an empty directory, whatever the size.
+/// `create_disk`: creates an empty directory. It does not enforce the size.
 pub(super) fn create(
     call: &mut LocalCall,
     cloud: &Cloud,

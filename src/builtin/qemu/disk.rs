@@ -223,7 +223,7 @@ fn plug_in(vm_directory: &Path, disk: &Cid) -> CpiResult<()> {
         qmp.run("blockdev-add", &node(disk))?;
     }
     if let Err(failure) = qmp.run("device_add", &device(disk, slot)) {
-        // Otherwise QEMU would hold the image. The first error matters.
+        // Without this, QEMU would hold the image. The error of `device_add` is the one to report.
         let _ = qmp.run("blockdev-del", &json!({"node-name": node_name(disk)}));
         return Err(failure);
     }

@@ -305,10 +305,10 @@ fn table_section(title: &str, rows: &[Row], longest_name_columns: usize) -> Stri
     let indent = if columns < indent + MIN_TEXT_COLUMNS { INDENT_COLUMNS } else { indent };
     let mut text = heading_line(title);
     for row in rows {
-        let fits = row.width + 4 <= indent;
+        let fits_on_line = row.width + 4 <= indent;
         let _ = write!(text, "\n{}", row.name);
         for (index, line) in ui::fit(&row.text, columns.saturating_sub(indent)).iter().enumerate() {
-            let _ = match index == 0 && fits {
+            let _ = match index == 0 && fits_on_line {
                 true => write!(text, "{:1$}{line}", "", indent - 2 - row.width),
                 false => write!(text, "\n{:indent$}{line}", ""),
             };

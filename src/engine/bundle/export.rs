@@ -69,7 +69,7 @@ pub fn export(request: &ExportRequest, run: &RunContext) -> Result<BundleContent
     for name in resolved_cpis.names() {
         add_cpi(&resolved_cpis, name, packages_and_stemcell, run, &mut bundle, &stage)?;
     }
-    // After the CPIs, which may be compiled in the stemcell.
+    // The packages come after the CPIs, which may be compiled in the stemcell.
     if let Some(packages) = packages {
         packages.add_to_bundle(run, &mut bundle)?;
     }

@@ -354,9 +354,9 @@ mod tests {
             (Method::ResizeDisk, 8),
             (Method::SetVmMetadata, 8),
         ] {
-            let fits =
+            let accepted_samples =
                 samples.iter().filter(|sample| CheckedAnswer::parse(method, V2, sample).is_ok()).count();
-            assert_eq!(fits, accepted_count, "{method}");
+            assert_eq!(accepted_samples, accepted_count, "{method}");
         }
         let network = json!(["net", {"range": "10.0.0.0/24"}, {}]);
         assert!(matches!(

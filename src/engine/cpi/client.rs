@@ -27,7 +27,7 @@ pub struct CpiSettings {
     pub scratch: PathBuf,
     /// The properties of the CPI's entry in the CPI config.
     pub context_properties: Map<String, Value>,
-    /// `--cpi-api-version`: the highest version to use, whatever the CPI supports.
+    /// `--cpi-api-version`: the highest version to use, even if the CPI supports a higher one.
     pub highest_api_version: Option<u32>,
     /// True if the CPI ships inside the program.
     pub is_builtin: bool,

@@ -169,7 +169,7 @@ impl Executable {
         });
         Ok(match read {
             Ok(_) => ProcessOutcome::Answer { bytes: answer, log, status },
-            // Not a `Local` error, because the call was made.
+            // This is no `Local` error, because the call was made.
             Err(error) => ProcessOutcome::Unreadable(error),
         })
     }

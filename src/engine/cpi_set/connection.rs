@@ -30,7 +30,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The maximum number of log lines held back; beyond it the oldest are dropped.
 const MAX_HELD_BACK_LINES: usize = 10_000;
 
-/// A CPI that has answered `info`.
+/// A CPI that has answered `info`. There is no lasting connection: each call starts a process.
 pub(crate) struct CpiConnection<'a> {
     run: &'a RunContext,
     /// The CPI's name; `None` for the default CPI.

@@ -110,7 +110,7 @@ impl<'a> Cpis<'a> {
         self.resolved_cpis.plan_packages_in_stemcell(name, stemcell_ref, stemcell)
     }
 
-    /// Takes over a CPI that was installed earlier, in the place of [`Self::install`].
+    /// Takes over a CPI that was installed earlier. The caller then does not call [`Self::install`].
     pub(crate) fn take_installation(&self, name: Option<&str>, installation: ShareableInstallation) {
         let runnable_cpi = self.resolved_cpis.take_installation(installation);
         self.runnable_cpis.borrow_mut().insert(name.map(str::to_owned), runnable_cpi);

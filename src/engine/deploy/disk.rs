@@ -189,7 +189,8 @@ pub(super) fn detach(
 }
 
 /// Waits until the VM's own agent answers again after a disk was attached or detached. Some CPIs restart or
-/// recreate the VM for that. The wait is a stage of its own, so that the operator sees its reason.
+/// recreate the VM to attach or detach a disk. The wait is a stage of its own, so that the operator sees its
+/// reason.
 fn wait_for_agent(timeout: Duration, executor: &Executor<'_>, agent: &Agent, stage: &Stage) -> Result<()> {
     let mut wait_stage: Option<Stage> = None;
     agent.wait_until_ready(timeout, &mut |problem| {

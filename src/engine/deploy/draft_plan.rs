@@ -111,8 +111,8 @@ impl DraftPlan {
                         .with_hint("see why: `monopile logs MANIFEST`")
                         .with_hint("to start them: `monopile start-env MANIFEST`"),
                 ),
-                // Not asked again: after a failed update the jobs may never run, and waiting would only delay
-                // the next update.
+                // The agent is not asked again: after a failed update the jobs may never run, and waiting
+                // would only delay the next update.
                 job_state if state.update_failed() && request.strategy == UpdateStrategy::Auto => {
                     draft.options.jobs_after_failed_update = Some(job_state.to_owned());
                     draft.update_plan(state)?;

@@ -56,7 +56,7 @@ pub(crate) fn delete(
                 deleting.skip("no CPI finds it");
                 Ok(None)
             }
-            other => deletion.report(executor, other, deleting),
+            other => deletion.report_result(executor, other, deleting),
         };
     }
     let arguments = vec![json!(resource.cid())];
@@ -87,7 +87,7 @@ pub(crate) fn delete(
     if not_found_form.is_some() && !other_cpis.is_empty() {
         match deletion.delete_at_other_cpi(executor, &other_cpis, &deleting)? {
             OtherCpiResult::Nowhere => {}
-            other => return deletion.report(executor, other, deleting),
+            other => return deletion.report_result(executor, other, deleting),
         }
     }
     match executor.ask_presence(&deleting, resource)? {
@@ -204,7 +204,7 @@ impl Deletion<'_> {
     }
 
     /// Reports and records the result of a search.
-    fn report(
+    fn report_result(
         &self,
         executor: &mut Executor<'_>,
         result: OtherCpiResult,

@@ -1,7 +1,7 @@
 //! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
 //! Entry points: [`StatusCollector`], [`print_logs`], [`follow_logs`], [`save_logs`] and [`print_console`],
-//! [`ssh()`], [`cloud_check`], and its [`report`]. Only the last two lock the state, and only `cloud_check`
+//! [`ssh()`], [`cloud_check`], and its [`create_report`]. Only the last two lock the state, and only `cloud_check`
 //! changes it. The others wait for no run, and no run waits for them.
 
 mod check;
@@ -16,7 +16,7 @@ mod status;
 
 pub use check::{
     CloudCheckRequest, CloudCheckResult, CloudReport, Decision, Finding, FindingStatus, Problem, ProblemKind,
-    Repair, RepairAttempt, RepairChoice, ReportRequest, TreatedProblem, cloud_check, report,
+    Repair, RepairAttempt, RepairChoice, ReportRequest, TreatedProblem, cloud_check, create_report,
 };
 pub use console::{ConsoleRequest, print_console};
 pub use gateway::{Gateway, SshRoute};

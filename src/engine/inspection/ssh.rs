@@ -127,7 +127,7 @@ pub fn ssh(request: &SshRequest, run: &RunContext) -> Result<u8> {
         .configure(request, run, &scratch)
         .and_then(|()| run_program(run, program, &scratch.config(), &arguments));
     session.end(run);
-    // Such is the exit code of ssh and scp themselves.
+    // ssh and scp end with this exit code if they fail themselves.
     if matches!(outcome, Ok(NOT_CONNECTED_EXIT_CODE)) {
         run.reporter.warn(session.connection_warning(&request.route));
     }

@@ -237,7 +237,7 @@ pub(crate) fn evaluation_context(
         .and_then(Value::as_str)
         .unwrap_or_default();
     let mut networks = networks.clone();
-    // Existing templates look up the address under this name, whatever the name of the network.
+    // Existing templates look up the address under this name, not under the name of the network.
     if let Some(network) = default_network.and_then(|name| networks.get(name)).cloned() {
         networks.entry("default").or_insert(network);
     }

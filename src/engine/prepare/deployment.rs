@@ -182,7 +182,7 @@ pub(crate) fn prepare(
     let cpi_config = manifest.cpis()?;
     let deploy_digest = deploy_digest(&manifest);
     let directory = inputs.manifest.parent().unwrap_or(Path::new(".")).to_owned();
-    // In these cases every plan deploys, whatever the artifacts are.
+    // In these cases every plan deploys, even with unchanged artifacts.
     let deploys = state.vm_cid().is_none() || state.current_deploy_digest != deploy_digest;
     let obtain = || {
         let identify_by = IdentifyBy::for_state(state);

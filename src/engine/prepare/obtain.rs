@@ -195,7 +195,7 @@ pub(crate) fn obtain_all(
         obtain(run, &artifacts, refs.userlands, on_leading_releases, directory, stage)?.into_iter();
     // `obtain` returns one result per wanted artifact.
     let stemcell =
-        obtained_artifacts.next().ok_or_else(|| Error::failure("the stemcell was not looked at"))?;
+        obtained_artifacts.next().ok_or_else(|| Error::failure("the stemcell was not obtained"))?;
     Ok((stemcell, obtained_artifacts.collect()))
 }
 

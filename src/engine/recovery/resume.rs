@@ -247,7 +247,7 @@ fn wait_for_call(
             }
             if !is_reported {
                 is_reported = true;
-                // The call goes on, whatever happens to this run.
+                // The call goes on, even if this run ends.
                 run.signals.begin_change();
                 let (method, end) = (&intent.method, instruction_to_end(open_call));
                 if may_forget {

@@ -221,8 +221,8 @@ fn find_accepting_cpis(
     for cpi in candidates {
         let connection = executor.cpis().connect_in_own_stage(cpi.as_deref())?;
         let (accepted, origin) = (connection.stemcell_formats(), ArtifactOrigin::CommandLine);
-        let fits = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
-        match fits {
+        let format_check = check_formats(run, cpi.as_deref(), accepted, &origin, &stemcell.stemcell_formats);
+        match format_check {
             Ok(()) => accepting_cpis.push(cpi),
             Err(error) => format_errors.push(error),
         }

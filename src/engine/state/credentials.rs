@@ -41,7 +41,7 @@ const MIN_DIFFERING_VALUES: usize = 2;
 /// The minimum number of values that differ for each value that is as deployed.
 const DIFFERING_FOR_EACH_UNCHANGED: usize = 3;
 
-/// Salted digests of the values of declared variables, whatever their source.
+/// Salted digests of the values of declared variables from all sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CredentialDigests {
     salt: Salt,

@@ -357,9 +357,9 @@ mod tests {
     }
 
     /// Retries for a short time, because a process forked by another test briefly holds every open file.
-    fn wait_until(condition: &str, holds: impl Fn() -> bool) {
+    fn wait_until(condition: &str, is_met: impl Fn() -> bool) {
         let start = std::time::Instant::now();
-        while !holds() {
+        while !is_met() {
             assert!(start.elapsed() < std::time::Duration::from_secs(10), "{condition}");
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

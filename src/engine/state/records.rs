@@ -1017,7 +1017,7 @@ fn manifest_key(bytes: &[u8]) -> Option<&'static str> {
     manifest::MANIFEST_SECTIONS.into_iter().find(has_key)
 }
 
-/// The end of the name of a state. Before it is the manifest's name without extension.
+/// The end of the name of a state, after the name of the manifest without its extension.
 pub const STATE_SUFFIX: &str = "-state.json";
 
 /// Returns true for a file with the name of a YAML file and without a JSON object.

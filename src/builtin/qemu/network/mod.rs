@@ -108,7 +108,7 @@ fn add_keys(networks: &mut JsonObject, name: &str, new_keys: &Value) {
     }
 }
 
-/// Returns the networks with a card, of which at most one is without a device of this machine.
+/// Returns the networks with a card. At most one of them is without a device of this machine.
 fn cards(networks: &JsonObject) -> CpiResult<Vec<Card<'_>>> {
     let mut cards = Vec::new();
     for (name, network) in networks {

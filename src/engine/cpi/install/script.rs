@@ -176,7 +176,7 @@ impl ScriptRun<'_> {
                 Path::new(userland::PACKAGES_DIRECTORY).join(&slot.name),
             )
         }));
-        // Not below the directory that the script sees.
+        // The layout must not be in the directory that the script sees.
         let scratch = self.space().join("userland");
         create_private_directory(&scratch)?;
         // Other users of the script can search it. On this machine, the directory above it is private.

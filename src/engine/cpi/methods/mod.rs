@@ -122,14 +122,14 @@ pub enum ArgumentKind {
 
 impl ArgumentKind {
     /// Returns true if a value has this type.
-    pub fn fits(self, value: &serde_json::Value) -> bool {
+    pub fn accepts(self, value: &serde_json::Value) -> bool {
         match self {
             ArgumentKind::Text => value.is_string(),
             ArgumentKind::Cid => value.as_str().is_some_and(|cid| !cid.trim().is_empty()),
             ArgumentKind::Integer => value.is_u64(),
             ArgumentKind::Hash => value.is_object(),
             ArgumentKind::Cids => {
-                value.as_array().is_some_and(|cids| cids.iter().all(|cid| ArgumentKind::Cid.fits(cid)))
+                value.as_array().is_some_and(|cids| cids.iter().all(|cid| ArgumentKind::Cid.accepts(cid)))
             }
         }
     }
@@ -199,11 +199,11 @@ impl Method {
                 self.usage(api_version)
             ));
         }
-        // A caller may send null in the place of an optional argument.
-        let fits = |argument: &Argument, value: &serde_json::Value| {
-            argument.kind.fits(value) || (argument.is_optional && value.is_null())
+        // A caller may send null for an optional argument.
+        let is_accepted = |argument: &Argument, value: &serde_json::Value| {
+            argument.kind.accepts(value) || (argument.is_optional && value.is_null())
         };
-        match arguments.iter().zip(values).find(|(argument, value)| !fits(argument, value)) {
+        match arguments.iter().zip(values).find(|(argument, value)| !is_accepted(argument, value)) {
             Some((argument, _)) => {
                 Err(format!("`{}`: {} must be {}", self.name(), argument.name, argument.kind))
             }

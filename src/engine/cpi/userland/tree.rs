@@ -137,7 +137,7 @@ fn fill(directory: &Path, source: Option<&Path>, points: &[PathBuf]) -> Result<(
         }
         let inner = source.map(|source| source.join(&name));
         let metadata = inner.as_ref().and_then(|inner| fs::symlink_metadata(inner).ok());
-        // A link or file in the place of a directory is left out.
+        // A link or file that is where a directory should be is left out.
         let inner = inner.filter(|_| metadata.as_ref().is_some_and(fs::Metadata::is_dir));
         let mode = inner.as_ref().and(metadata).map_or(0o755, |metadata| metadata.permissions().mode());
         let subdirectory = mounts::create_directory(directory, &name, Some(0o755))?;

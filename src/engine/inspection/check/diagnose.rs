@@ -390,7 +390,7 @@ fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Pr
 }
 
 /// Returns the failed calls that may have made something, and a problem if the VM of one of them answers.
-/// Adds hints for that problem.
+/// Adds the hints for the problem.
 fn find_failed_calls(probe: &Probe<'_>, hints: &mut Vec<String>) -> Result<(Option<Problem>, Vec<Finding>)> {
     let Probe { run, endpoint, state, .. } = probe;
     let answering_suspect = suspects::find_answering(run, &run.reporter, endpoint, state)?;
@@ -574,8 +574,8 @@ fn untracked_disks(disk_records: &[DiskRecord], mounted_disks: &[DiskCid], vm: &
     untracked_cids.map(problem).collect()
 }
 
-/// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted is
-/// attached, whatever the CPI says: some CPIs answer `get_disks` with an empty list.
+/// Returns the problem of a disk that is not attached or not mounted. A disk that the agent has mounted
+/// counts as attached, even if the CPI denies it: some CPIs answer `get_disks` with an empty list.
 fn disk_problem(disk: DiskHandle, in_use: &DisksInUse) -> Option<Problem> {
     let contains = |cids: &[DiskCid]| cids.contains(&disk.cid);
     let problem = |kind, description: &str, repair| Problem {

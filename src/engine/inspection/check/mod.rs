@@ -1,7 +1,7 @@
 //! `cloud-check`: compares everything on record with the answers of the CPI and the agent, and repairs the
 //! VM, its agent and its disks.
 //!
-//! [`report`] changes nothing. With [`cloud_check`], the caller chooses a repair for each problem that can be
+//! [`create_report`] changes nothing. With [`cloud_check`], the caller chooses a repair for each problem that can be
 //! repaired. After each repair everything is checked again, because one problem may have hidden another.
 
 mod diagnose;
@@ -438,7 +438,7 @@ impl CloudCheckResult {
 
 /// Compares everything on record with the answers of the CPI and the agent. Changes nothing, not even the
 /// state.
-pub fn report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> {
+pub fn create_report(request: &ReportRequest, run: &RunContext) -> Result<CloudReport> {
     let store = repair::open(run)?;
     let open_calls = store.read_open_calls::<Effect>()?;
     let validating = run.reporter.begin_stage("Validating");

@@ -203,12 +203,16 @@ impl ModelRecord {
     /// Returns the record after a successful call. Returns `None` if the state rejects it: a second VM, or a
     /// change of a VM that is not on record.
     pub(super) fn record_after(self, kind: CallKind, call: usize) -> Option<ModelRecord> {
-        let fits = |vm| self.vm == CallSet::default() || self.vm.contains(vm);
+        let is_free_for = |vm| self.vm == CallSet::default() || self.vm.contains(vm);
         match kind {
-            CallKind::Create => fits(call).then(|| ModelRecord { vm: self.vm.with_call(call), ..self }),
-            CallKind::Delete(target) => {
-                fits(target.into()).then(|| ModelRecord { vm: CallSet::default(), is_resized: false, ..self })
+            CallKind::Create => {
+                is_free_for(call).then(|| ModelRecord { vm: self.vm.with_call(call), ..self })
             }
+            CallKind::Delete(target) => is_free_for(target.into()).then(|| ModelRecord {
+                vm: CallSet::default(),
+                is_resized: false,
+                ..self
+            }),
             CallKind::Resize(target) => {
                 self.vm.contains(target.into()).then_some(ModelRecord { is_resized: true, ..self })
             }

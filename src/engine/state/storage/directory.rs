@@ -94,7 +94,7 @@ impl Directory {
         for _ in 0..MAX_LINKS {
             match fs::read_link(&path) {
                 Ok(target) => path = parent(&path).join(target),
-                // Not a link, or no such file.
+                // The path is no link, or does not exist.
                 Err(_) => return Ok(Directory { state: path }),
             }
         }

@@ -194,12 +194,13 @@ impl Interpreter {
                     format!("{required_count}..{max}")
                 };
                 let missing_keywords: Vec<_> =
-                    params.keywords.iter().filter(|kw| kw.default.is_none()).collect();
+                    params.keywords.iter().filter(|keyword| keyword.default.is_none()).collect();
                 let mut text =
                     format!("wrong number of arguments (given {}, expected {expected}", list.len());
                 if passed_keywords.is_none() && !missing_keywords.is_empty() {
                     let plural = if missing_keywords.len() > 1 { "s" } else { "" };
-                    let names: Vec<_> = missing_keywords.iter().map(|kw| kw.name.to_string()).collect();
+                    let names: Vec<_> =
+                        missing_keywords.iter().map(|keyword| keyword.name.to_string()).collect();
                     text.push_str(&format!("; required keyword{plural}: {}", names.join(", ")));
                 }
                 return self.raise_argument_error(format!("{text})"));

@@ -237,7 +237,7 @@ impl Interpreter {
 
     /// Creates a range. Raises an `ArgumentError` if its ends cannot be compared.
     pub(crate) fn create_range(&mut self, begin: Value, end: Value, excludes_end: bool) -> EvalResult<Value> {
-        let fits = match (&begin, &end) {
+        let is_valid_range = match (&begin, &end) {
             (Value::Nil, _) | (_, Value::Nil) => true,
             (
                 Value::Int(_) | Value::Float(_) | Value::Big(_),
@@ -246,7 +246,7 @@ impl Interpreter {
             (Value::Str(_), Value::Str(_)) => true,
             (a, b) => self.compare(a, b)?.is_some(),
         };
-        if !fits {
+        if !is_valid_range {
             return self.raise_argument_error("bad value for range");
         }
         Ok(Value::Range(RRange::new(begin, end, excludes_end)))

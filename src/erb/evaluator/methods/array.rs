@@ -193,9 +193,9 @@ impl Interpreter {
             "<=>" => {
                 let other = self.arg(args, 0)?;
                 match &other {
-                    Value::Array(_) => {
-                        self.compare(&receiver, &other)?.map_or(Value::Nil, |o| Value::Int(o as i64))
-                    }
+                    Value::Array(_) => self
+                        .compare(&receiver, &other)?
+                        .map_or(Value::Nil, |ordering| Value::Int(ordering as i64)),
                     _ => Value::Nil,
                 }
             }
@@ -346,7 +346,7 @@ impl Interpreter {
             "sum"
                 if args.is_empty()
                     && block.is_none()
-                    && array.items.borrow().iter().all(|v| matches!(v, Value::Int(_))) =>
+                    && array.items.borrow().iter().all(|item| matches!(item, Value::Int(_))) =>
             {
                 return self.call_enumerable_method(&receiver, name, args);
             }

@@ -113,7 +113,7 @@ impl Interpreter {
             }
             "lines" | "each_line" => {
                 let text = string.get().clone();
-                let chomps =
+                let removes_line_end =
                     args.options().and_then(|o| o.get_symbol("chomp")).is_some_and(|v| v.is_truthy());
                 let separator = match args.positional().first() {
                     Some(Value::Str(separator)) => separator.get().clone(),
@@ -135,7 +135,7 @@ impl Interpreter {
                             Some(cut) => cut,
                             None => line,
                         };
-                        Value::str(if chomps { cut } else { line })
+                        Value::str(if removes_line_end { cut } else { line })
                     })
                     .collect();
                 self.yield_or_collect(receiver, items, name == "each_line", block)?

@@ -151,8 +151,8 @@ impl Address {
 
     /// Returns a copy with another address. Fails if it is out of range.
     fn with_bits(&self, bits: &BigInt, family: Family) -> Result<Address, AddressError> {
-        let fits = u128::try_from(bits).ok().filter(|bits| *bits <= family.max_bits());
-        let bits = fits.ok_or_else(|| (INVALID_ADDRESS, format!("invalid address: {}", self.bits)))?;
+        let valid_bits = u128::try_from(bits).ok().filter(|bits| *bits <= family.max_bits());
+        let bits = valid_bits.ok_or_else(|| (INVALID_ADDRESS, format!("invalid address: {}", self.bits)))?;
         // Only IPv4 masks are truncated to the width of the family.
         let mask = if family == Family::V4 { self.mask & family.max_bits() } else { self.mask };
         Ok(Address { bits, mask, family, zone: self.zone.clone() })

@@ -180,8 +180,8 @@ impl LioTargets {
         }))
     }
 
-    /// Returns true if the target is exactly as [`LioTargets::export`] configures it. It then grants no access to
-    /// other initiators.
+    /// Returns true if the target is exactly as [`LioTargets::export`] configures it. Such a target
+    /// grants no access to other initiators.
     fn is_complete(
         &self,
         target: &LioTarget,
@@ -201,7 +201,7 @@ impl LioTargets {
                     && matches!(acl.mapped_luns.as_slice(), [lun] if lun.index == LUN && lun.tpg_lun == LUN)
             })
         };
-        let listens = |portal: &SocketAddr| {
+        let has_portal = |portal: &SocketAddr| {
             group.portals.iter().any(|existing_portal| {
                 existing_portal.ip_address.trim_matches(['[', ']']) == portal.ip().to_string()
                     && existing_portal.port == portal.port()
@@ -212,7 +212,7 @@ impl LioTargets {
             && has_lun
             && initiators.iter().all(may_log_in)
             && group.node_acls.len() <= initiators.len()
-            && self.portals.iter().all(listens)
+            && self.portals.iter().all(has_portal)
             && group.portals.len() == self.portals.len()
             && number("authentication").as_deref() == Some("1")
             && number("generate_node_acls").as_deref() == Some("0")

@@ -49,7 +49,7 @@ pub(super) enum Tool {
 }
 
 impl Tool {
-    /// Returns the programs of which one must exist.
+    /// Returns the names of the programs. One of them must exist.
     pub(super) fn names(&self) -> Vec<&'static str> {
         match self {
             Tool::Named(name) => vec![name],

@@ -232,8 +232,8 @@ fn is_float(text: &str) -> bool {
 
 fn is_integer(text: &str) -> bool {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let are_all = |digits: &str, fits: fn(char) -> bool| {
-        !digits.is_empty() && digits.chars().all(|c| fits(c) || c == '_' || c == ',')
+    let are_all = |digits: &str, is_digit: fn(char) -> bool| {
+        !digits.is_empty() && digits.chars().all(|c| is_digit(c) || c == '_' || c == ',')
     };
     if let Some(binary) = unsigned.strip_prefix("0b") {
         return are_all(binary, |c| matches!(c, '0' | '1'));
