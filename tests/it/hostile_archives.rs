@@ -233,7 +233,7 @@ fn rejects_hostile_stemcell_images() {
 #[cfg(target_os = "linux")]
 #[test]
 fn agent_rejects_hostile_blobs() {
-    let vm = crate::agent::world::AgentVm::new();
+    let vm = crate::agent::agent_vm::AgentVm::new();
     let victim = vm.base().join("data").join(VICTIM);
     std::fs::write(&victim, "untouched").unwrap();
     let mut problems = Vec::new();

@@ -51,18 +51,18 @@ pub(crate) struct AgentVm {
 impl AgentVm {
     /// Creates a VM whose agent answers.
     pub(crate) fn new() -> AgentVm {
-        let mut world = AgentVm::without_agent();
-        world.start_agent(false);
-        world
+        let mut vm = AgentVm::without_agent();
+        vm.start_agent(false);
+        vm
     }
 
     pub(crate) fn without_agent() -> AgentVm {
         let pki = Pki::new();
         let client = client(Some(&pki.ca));
         let directory = crate::support::create_directory();
-        let world = AgentVm { directory, pki, agent: None, port: 0, client, log: Arc::default() };
-        world.write_settings(json!({}));
-        world
+        let vm = AgentVm { directory, pki, agent: None, port: 0, client, log: Arc::default() };
+        vm.write_settings(json!({}));
+        vm
     }
 
     /// Writes settings like the CPI. `extra` replaces top-level keys.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::world::{AgentVm, tarball, untar};
+use super::agent_vm::{AgentVm, tarball, untar};
 use crate::support::process::wait_until;
 
 /// A job whose process sleeps. `{base}` is replaced.
@@ -30,8 +30,8 @@ fn sleeper(name: &str, extra_lines: &str) -> (String, String) {
 
 #[test]
 fn packages_are_compiled_with_dependencies_and_applied() {
-    let world = AgentVm::new();
-    let (source, digest) = world.upload(&tarball(&[
+    let vm = AgentVm::new();
+    let (source, digest) = vm.upload(&tarball(&[
         (
             "./packaging",
             "set -e\necho $BOSH_PACKAGE_NAME $BOSH_PACKAGE_VERSION > \
@@ -40,10 +40,10 @@ fn packages_are_compiled_with_dependencies_and_applied() {
         ("./lib/", ""),
         ("./lib/x", "content of x"),
     ]));
-    let base = world.call("compile_package", json!([source, digest, "base", "fp-1", {}])).unwrap();
+    let base = vm.call("compile_package", json!([source, digest, "base", "fp-1", {}])).unwrap();
     let base = &base["result"];
     let archive =
-        world.request_blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
+        vm.request_blob("GET", &format!("/blobs/{}", base["blobstore_id"].as_str().unwrap()), b"").1;
     let files = untar(&archive);
     assert!(
         files.contains(&("./name".into(), "base fp-1\n".into()))
@@ -53,23 +53,23 @@ fn packages_are_compiled_with_dependencies_and_applied() {
 
     let dependency = json!({"base": {"name": "base", "version": "fp-1", "sha1": base["sha1"],
         "blobstore_id": base["blobstore_id"]}});
-    let (source, digest) = world.upload(&tarball(&[(
+    let (source, digest) = vm.upload(&tarball(&[(
         "packaging",
-        &format!("cat {}/packages/base/x > $BOSH_INSTALL_TARGET/y", world.base().display()),
+        &format!("cat {}/packages/base/x > $BOSH_INSTALL_TARGET/y", vm.base().display()),
     )]));
-    let top = world.call("compile_package", json!([source, digest, "top", "fp-2", dependency])).unwrap();
+    let top = vm.call("compile_package", json!([source, digest, "top", "fp-2", dependency])).unwrap();
     assert_eq!(
-        std::fs::read_dir(world.base().join("packages")).unwrap().count(),
+        std::fs::read_dir(vm.base().join("packages")).unwrap().count(),
         0,
         "compilation leaves no links"
     );
-    assert_eq!(std::fs::read_dir(world.base().join("data/compile")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(vm.base().join("data/compile")).unwrap().count(), 0);
 
     let top = json!({"name": "top", "version": "fp-2", "sha1": top["result"]["sha1"],
         "blobstore_id": top["result"]["blobstore_id"]});
     let job: &[(&str, &str)] = &[("bin/run", "#!/bin/sh\n"), ("config/x.yml", "x")];
-    assert_eq!(world.apply(&[("web", job)], json!({"top": top})), Ok(json!("applied")));
-    let base = world.base();
+    assert_eq!(vm.apply(&[("web", job)], json!({"top": top})), Ok(json!("applied")));
+    let base = vm.base();
     assert_eq!(std::fs::read_to_string(base.join("packages/top/y")).unwrap(), "content of x");
     assert_eq!(std::fs::read_to_string(base.join("jobs/web/packages/top/y")).unwrap(), "content of x");
     assert!(!base.join("packages/base").exists() && !base.join("data/packages/base").exists());
@@ -78,7 +78,7 @@ fn packages_are_compiled_with_dependencies_and_applied() {
     assert_eq!(mode("jobs/web/config/x.yml"), 0o640);
     assert_eq!(mode("sys/log/web"), 0o770);
     assert_eq!(std::fs::read_to_string(base.join("instance/deployment")).unwrap(), "dep");
-    let state = world.state();
+    let state = vm.state();
     assert_eq!(state["packages"]["top"]["version"], "fp-2");
     assert_eq!(state["networks"]["default"]["ip"], "127.0.0.1");
     assert_eq!(state["job"]["templates"], json!([{"name": "web", "version": "v1"}]));
@@ -86,9 +86,9 @@ fn packages_are_compiled_with_dependencies_and_applied() {
 
 #[test]
 fn jobs_share_the_links_to_packages() {
-    let world = AgentVm::new();
-    let base = &world.base();
-    let (blob, digest) = world.upload(&tarball(&[("file", "content")]));
+    let vm = AgentVm::new();
+    let base = &vm.base();
+    let (blob, digest) = vm.upload(&tarball(&[("file", "content")]));
     let apply = |jobs: usize, packages: usize, version: &str| {
         let names: Vec<String> = (0..jobs).map(|number| format!("job{number}")).collect();
         // The rendered file is in the way of the job's packages.
@@ -98,7 +98,7 @@ fn jobs_share_the_links_to_packages() {
             (name.clone(), json!({"name": name, "version": version, "sha1": digest, "blobstore_id": blob}))
         };
         let packages: serde_json::Map<_, _> = (0..packages).map(package).collect();
-        assert_eq!(world.apply(&jobs, packages.into()), Ok(json!("applied")));
+        assert_eq!(vm.apply(&jobs, packages.into()), Ok(json!("applied")));
         walkdir::WalkDir::new(base)
             .into_iter()
             .filter(|entry| entry.as_ref().unwrap().path_is_symlink())
@@ -118,7 +118,7 @@ fn jobs_share_the_links_to_packages() {
 
 #[test]
 fn apply_without_jobs_sets_networks() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let spec = |networks| {
         json!([{
             "deployment": "d", "name": "g", "id": "0", "index": 0, "az": "unknown",
@@ -127,28 +127,28 @@ fn apply_without_jobs_sets_networks() {
             "rendered_templates_archive": {"blobstore_id": "", "sha1": ""},
         }])
     };
-    assert_eq!(world.call("apply", spec(json!({"default": {"type": "dynamic"}}))), Ok(json!("applied")));
-    assert_eq!(world.state()["networks"]["default"]["netmask"], "255.0.0.0");
-    let error = world.call("apply", spec(json!({"other": {"type": "manual"}}))).unwrap_err();
+    assert_eq!(vm.call("apply", spec(json!({"default": {"type": "dynamic"}}))), Ok(json!("applied")));
+    assert_eq!(vm.state()["networks"]["default"]["netmask"], "255.0.0.0");
+    let error = vm.call("apply", spec(json!({"other": {"type": "manual"}}))).unwrap_err();
     assert!(
         error.ends_with("Resolving dynamic networks: Network 'other' is not found in settings"),
         "{error}"
     );
-    assert_eq!(world.call("prepare", spec(json!({}))), Ok(json!("prepared")));
+    assert_eq!(vm.call("prepare", spec(json!({}))), Ok(json!("prepared")));
     // The next apply removes the half-unpacked directory of a killed agent.
-    let scratch = world.base().join("data/jobs/.unpack-x");
+    let scratch = vm.base().join("data/jobs/.unpack-x");
     std::fs::create_dir(&scratch).unwrap();
     std::fs::write(scratch.join("file"), "half").unwrap();
-    world.call("apply", spec(json!({}))).unwrap();
+    vm.call("apply", spec(json!({}))).unwrap();
     assert!(!scratch.exists());
 }
 
 #[test]
 fn rejects_wrong_digests_and_escaping_paths() {
-    let world = AgentVm::new();
-    let (id, digest) = world.upload(&tarball(&[("packaging", "true")]));
+    let vm = AgentVm::new();
+    let (id, digest) = vm.upload(&tarball(&[("packaging", "true")]));
     let bad_digest = format!("sha256:{}", "0".repeat(64));
-    let error = world.call("compile_package", json!([id, bad_digest, "p", "1", {}])).unwrap_err();
+    let error = vm.call("compile_package", json!([id, bad_digest, "p", "1", {}])).unwrap_err();
     assert!(
         error.contains(&format!(
             "Compiling package p: Fetching package p: Checking blob '{id}': Expected \
@@ -156,33 +156,32 @@ fn rejects_wrong_digests_and_escaping_paths() {
         )),
         "{error}"
     );
-    let error = world.call("compile_package", json!(["gone", digest, "p", "1", {}])).unwrap_err();
+    let error = vm.call("compile_package", json!(["gone", digest, "p", "1", {}])).unwrap_err();
     assert!(error.contains("Blob 'gone' not found"), "{error}");
     for name in ["../p", "", "a/b"] {
         assert!(
-            world
-                .call("compile_package", json!([id, digest, name, "1", {}]))
+            vm.call("compile_package", json!([id, digest, name, "1", {}]))
                 .unwrap_err()
                 .contains("is not a valid name of a package")
         );
     }
-    assert!(world.call("run_script", json!(["../../bin/sh", {}])).is_err());
+    assert!(vm.call("run_script", json!(["../../bin/sh", {}])).is_err());
     let bad = json!({"p": {"name": "p", "version": "1", "sha1": bad_digest, "blobstore_id": id}});
-    let error = world.apply(&[], bad).unwrap_err();
+    let error = vm.apply(&[], bad).unwrap_err();
     assert!(error.contains("Applying: Applying package p: Fetching package blob: Checking blob"), "{error}");
     assert!(
-        !world.base().join("data/packages/p").exists()
-            || std::fs::read_dir(world.base().join("data/packages/p")).unwrap().count() == 0
+        !vm.base().join("data/packages/p").exists()
+            || std::fs::read_dir(vm.base().join("data/packages/p")).unwrap().count() == 0
     );
 }
 
 #[test]
 fn failed_compilation_shows_the_end_of_its_output() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let script = "for i in $(seq 5000); do echo line $i; done; echo the last word; exit 7";
-    let (id, digest) = world.upload(&tarball(&[("packaging", script)]));
-    let task = world.begin("compile_package", json!([id, digest, "p", "1", {}]));
-    let error = world.finish(&task).unwrap_err();
+    let (id, digest) = vm.upload(&tarball(&[("packaging", script)]));
+    let task = vm.begin("compile_package", json!([id, digest, "p", "1", {}]));
+    let error = vm.finish(&task).unwrap_err();
     let start = format!(
         "Action Failed get_task: Task {task} result: Compiling package p: Running packaging script: Command \
             exited with 7; Truncated stdout: "
@@ -194,48 +193,48 @@ fn failed_compilation_shows_the_end_of_its_output() {
 
 #[test]
 fn packages_compile_in_parallel() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let script = |name: &str, other: &str| {
         // Each script waits for the other one, so running them in sequence would never end.
         format!(
             "touch {0}/{name}; while [ ! -e {0}/{other} ]; do sleep 0.01; done",
-            world.directory.path().display()
+            vm.directory.path().display()
         )
     };
     let tasks: Vec<_> = [("a", "b"), ("b", "a")]
         .iter()
         .map(|(name, other)| {
-            let (id, digest) = world.upload(&tarball(&[("packaging", &script(name, other))]));
-            world.begin("compile_package", json!([id, digest, name, "1", {}]))
+            let (id, digest) = vm.upload(&tarball(&[("packaging", &script(name, other))]));
+            vm.begin("compile_package", json!([id, digest, name, "1", {}]))
         })
         .collect();
     for task in tasks {
-        world.finish(&task).unwrap();
+        vm.finish(&task).unwrap();
     }
 }
 
 #[test]
 fn scripts_run_in_all_jobs_and_failures_name_them() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let good: &[(&str, &str)] = &[
         ("bin/pre-start", "#!/bin/bash\necho out $EXTRA $PATH; echo err >&2"),
         ("bin/post-start", "#!/bin/sh\n"),
     ];
     let bad: &[(&str, &str)] = &[("bin/post-start", "#!/bin/sh\nexit 3\n")];
-    world.apply(&[("good", good), ("bad", bad), ("none", &[("x", "")])], json!({})).unwrap();
-    assert_eq!(world.call("run_script", json!(["pre-start", {"env": {"EXTRA": "more"}}])), Ok(json!({})));
-    let log = |name: &str| std::fs::read_to_string(world.base().join("sys/log/good").join(name)).unwrap();
+    vm.apply(&[("good", good), ("bad", bad), ("none", &[("x", "")])], json!({})).unwrap();
+    assert_eq!(vm.call("run_script", json!(["pre-start", {"env": {"EXTRA": "more"}}])), Ok(json!({})));
+    let log = |name: &str| std::fs::read_to_string(vm.base().join("sys/log/good").join(name)).unwrap();
     assert_eq!(log("pre-start.stdout.log"), "out more /usr/sbin:/usr/bin:/sbin:/bin\n");
     assert_eq!(log("pre-start.stderr.log"), "err\n");
-    let error = world.call("run_script", json!(["post-start", {}])).unwrap_err();
+    let error = vm.call("run_script", json!(["post-start", {}])).unwrap_err();
     assert!(
         error.ends_with("1 of 2 post-start scripts failed. Failed Jobs: bad. Successful Jobs: good."),
         "{error}"
     );
-    assert_eq!(world.call("run_script", json!(["post-deploy", {}])), Ok(json!({})));
-    let logs = world.call("fetch_logs", json!(["job", ["**/*.stdout.log"]])).unwrap();
+    assert_eq!(vm.call("run_script", json!(["post-deploy", {}])), Ok(json!({})));
+    let logs = vm.call("fetch_logs", json!(["job", ["**/*.stdout.log"]])).unwrap();
     let content =
-        world.request_blob("GET", &format!("/blobs/{}", logs["blobstore_id"].as_str().unwrap()), b"").1;
+        vm.request_blob("GET", &format!("/blobs/{}", logs["blobstore_id"].as_str().unwrap()), b"").1;
     assert_eq!(
         untar(&content),
         [
@@ -244,29 +243,29 @@ fn scripts_run_in_all_jobs_and_failures_name_them() {
             ("good/pre-start.stdout.log".into(), "out more /usr/sbin:/usr/bin:/sbin:/bin\n".into()),
         ]
     );
-    assert!(world.call("fetch_logs", json!(["other", []])).unwrap_err().contains("Invalid log type"));
+    assert!(vm.call("fetch_logs", json!(["other", []])).unwrap_err().contains("Invalid log type"));
 }
 
 #[test]
 fn cancelling_a_task_ends_all_its_processes() {
-    let world = AgentVm::new();
-    let mark = world.directory.path().join("child");
+    let vm = AgentVm::new();
+    let mark = vm.directory.path().join("child");
     let script = format!("#!/bin/bash\nsleep 1000 & echo $! > {}.new; mv {0}.new {0}; wait", mark.display());
-    world.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
-    let task = world.begin("run_script", json!(["pre-start", {}]));
+    vm.apply(&[("slow", &[("bin/pre-start", &script)])], json!({})).unwrap();
+    let task = vm.begin("run_script", json!(["pre-start", {}]));
     wait_until("the script runs", || {
-        let state = world.send("get_task", json!([task]));
+        let state = vm.send("get_task", json!([task]));
         assert_eq!(state, json!({"value": {"agent_task_id": task, "state": "running"}}));
         mark.exists()
     });
     // The agent answers meanwhile, and queued tasks wait.
-    assert_eq!(world.call("ping", json!([])), Ok(json!("pong")));
-    let queued_task = world.begin("run_script", json!(["post-start", {}]));
+    assert_eq!(vm.call("ping", json!([])), Ok(json!("pong")));
+    let queued_task = vm.begin("run_script", json!(["post-start", {}]));
     let start = Instant::now();
-    assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
-    assert!(world.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
+    assert_eq!(vm.send("cancel_task", json!([task])), json!({"value": "canceled"}));
+    assert!(vm.finish(&task).unwrap_err().ends_with("Script was cancelled by user request"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    world.finish(&queued_task).unwrap();
+    vm.finish(&queued_task).unwrap();
     let child = std::fs::read_to_string(&mark).unwrap();
     let wait_start = Instant::now();
     while std::fs::read_to_string(format!("/proc/{}/stat", child.trim()))
@@ -274,28 +273,28 @@ fn cancelling_a_task_ends_all_its_processes() {
     {
         assert!(wait_start.elapsed() < Duration::from_secs(20), "its child lives");
     }
-    assert_eq!(world.send("cancel_task", json!([task])), json!({"value": "canceled"}));
+    assert_eq!(vm.send("cancel_task", json!([task])), json!({"value": "canceled"}));
 }
 
 #[test]
 fn jobs_are_started_restarted_and_stopped() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let (monit, ctl) = sleeper("web", "");
-    world.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl)])], json!({})).unwrap();
-    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
-    assert_eq!(world.state()["job_state"], "stopped");
+    vm.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl)])], json!({})).unwrap();
+    assert_eq!(vm.call("stop", json!([])), Ok(json!("stopped")));
+    assert_eq!(vm.state()["job_state"], "stopped");
     let begin = Instant::now();
-    assert_eq!(world.call("start", json!([])), Ok(json!("started")));
-    world.wait_for("running");
+    assert_eq!(vm.call("start", json!([])), Ok(json!("started")));
+    vm.wait_for("running");
     let duration = begin.elapsed();
     println!("start to running: {duration:?}");
     assert!(duration < Duration::from_secs(8), "{duration:?}");
-    let state = world.state();
+    let state = vm.state();
     assert_eq!(state["processes"][0]["name"], "web");
     assert_eq!(state["processes"][0]["state"], "running");
     assert!(state["processes"][0]["mem"]["kb"].as_u64().unwrap() > 0);
 
-    let first = world.pid("web");
+    let first = vm.pid("web");
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(first).unwrap(),
         rustix::process::Signal::KILL,
@@ -303,96 +302,92 @@ fn jobs_are_started_restarted_and_stopped() {
     .unwrap();
     // The state shows the death at once, without waiting for the supervisor's next cycle.
     while std::fs::read_to_string(format!("/proc/{first}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {}
-    assert_eq!(world.state()["job_state"], "failing");
-    world.wait_for("running");
-    assert_ne!(world.pid("web"), first);
+    assert_eq!(vm.state()["job_state"], "failing");
+    vm.wait_for("running");
+    assert_ne!(vm.pid("web"), first);
 
-    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
-    assert_eq!(world.state()["job_state"], "stopped");
-    assert_eq!(world.state()["processes"][0]["state"], "unknown");
+    assert_eq!(vm.call("stop", json!([])), Ok(json!("stopped")));
+    assert_eq!(vm.state()["job_state"], "stopped");
+    assert_eq!(vm.state()["processes"][0]["state"], "unknown");
     std::thread::sleep(Duration::from_millis(700));
-    assert!(!world.base().join("sys/run/web/web.pid").exists(), "a stopped job stays stopped");
+    assert!(!vm.base().join("sys/run/web/web.pid").exists(), "a stopped job stays stopped");
 }
 
 #[test]
 fn dependencies_start_first_and_stop_last() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let (db, db_ctl) = sleeper("db", "");
     let (web, web_ctl) = sleeper("web", "  depends on db\n");
-    world
-        .apply(
-            &[
-                ("web", &[("monit", &web), ("bin/ctl", &web_ctl)]),
-                ("db", &[("db.monit", &db), ("bin/ctl", &db_ctl)]),
-            ],
-            json!({}),
-        )
-        .unwrap();
-    world.call("start", json!([])).unwrap();
-    world.wait_for("running");
-    world.call("stop", json!([])).unwrap();
+    vm.apply(
+        &[
+            ("web", &[("monit", &web), ("bin/ctl", &web_ctl)]),
+            ("db", &[("db.monit", &db), ("bin/ctl", &db_ctl)]),
+        ],
+        json!({}),
+    )
+    .unwrap();
+    vm.call("start", json!([])).unwrap();
+    vm.wait_for("running");
+    vm.call("stop", json!([])).unwrap();
     assert_eq!(
-        std::fs::read_to_string(world.base().join("order")).unwrap(),
+        std::fs::read_to_string(vm.base().join("order")).unwrap(),
         "start db\nstart web\nstop web\nstop db\n"
     );
 }
 
 #[test]
 fn job_that_never_runs_is_failing() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let monit = "check process p with pidfile {base}/p.pid start program \"{base}/jobs/p/bin/no\" group vcap";
-    world.apply(&[("p", &[("monit", monit), ("bin/no", "#!/bin/sh\nexit 1\n")])], json!({})).unwrap();
-    world.call("start", json!([])).unwrap();
-    world.wait_for("failing");
+    vm.apply(&[("p", &[("monit", monit), ("bin/no", "#!/bin/sh\nexit 1\n")])], json!({})).unwrap();
+    vm.call("start", json!([])).unwrap();
+    vm.wait_for("failing");
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(world.state()["job_state"], "failing");
-    world.apply(&[("p", &[("monit", "check process p with pidfile")])], json!({})).unwrap();
-    let error = world.call("start", json!([])).unwrap_err();
+    assert_eq!(vm.state()["job_state"], "failing");
+    vm.apply(&[("p", &[("monit", "check process p with pidfile")])], json!({})).unwrap();
+    let error = vm.call("start", json!([])).unwrap_err();
     assert!(error.starts_with("Action Failed start: Configuring jobs: 0000_p.monitrc:1: "), "{error}");
 }
 
 #[test]
 fn drain_scripts_are_polled_until_done() {
-    let world = AgentVm::new();
+    let vm = AgentVm::new();
     let drain = "#!/bin/bash\necho \"$@ $BOSH_JOB_STATE\" >> {base}/calls\n[ $1 = job_check_status ] && echo \
         0 || echo -1\n";
     let (monit, ctl) = sleeper("web", "");
-    world
-        .apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl), ("bin/drain", drain)])], json!({}))
-        .unwrap();
-    world.call("start", json!([])).unwrap();
-    world.wait_for("running");
+    vm.apply(&[("web", &[("monit", &monit), ("bin/ctl", &ctl), ("bin/drain", drain)])], json!({})).unwrap();
+    vm.call("start", json!([])).unwrap();
+    vm.wait_for("running");
     let start = Instant::now();
-    assert_eq!(world.call("drain", json!(["shutdown", {}])), Ok(json!(0)));
+    assert_eq!(vm.call("drain", json!(["shutdown", {}])), Ok(json!(0)));
     assert!(start.elapsed() >= Duration::from_secs(1), "a second was asked for");
-    let calls = std::fs::read_to_string(world.base().join("calls")).unwrap();
+    let calls = std::fs::read_to_string(vm.base().join("calls")).unwrap();
     assert_eq!(
         calls,
         "job_shutdown hash_unchanged {\"persistent_disk\":0}\njob_check_status hash_unchanged \
             {\"persistent_disk\":0}\n"
     );
     // A drained process is no longer supervised, but it still runs.
-    let state = world.state();
+    let state = vm.state();
     assert_eq!(
         (&state["job_state"], &state["processes"][0]["state"]),
         (&json!("failing"), &json!("unknown"))
     );
     assert!(
-        world
-            .call("drain", json!(["status", {}]))
+        vm.call("drain", json!(["status", {}]))
             .unwrap_err()
             .ends_with("Unexpected call with drain type 'status'")
     );
-    assert!(world.call("drain", json!(["update"])).unwrap_err().ends_with("Drain update requires new spec"));
-    assert_eq!(world.call("stop", json!([])), Ok(json!("stopped")));
+    assert!(vm.call("drain", json!(["update"])).unwrap_err().ends_with("Drain update requires new spec"));
+    assert_eq!(vm.call("stop", json!([])), Ok(json!("stopped")));
 
     let endless = "#!/bin/sh\necho -1000\n";
-    world.apply(&[("web", &[("bin/drain", endless)])], json!({})).unwrap();
-    let task = world.begin("drain", json!(["shutdown", {}]));
+    vm.apply(&[("web", &[("bin/drain", endless)])], json!({})).unwrap();
+    let task = vm.begin("drain", json!(["shutdown", {}]));
     std::thread::sleep(Duration::from_millis(100));
-    world.call("cancel_task", json!([task])).unwrap();
-    world.finish(&task).unwrap_err();
-    world.apply(&[("web", &[("bin/drain", "#!/bin/sh\necho soon\n")])], json!({})).unwrap();
-    let error = world.call("drain", json!(["shutdown"])).unwrap_err();
+    vm.call("cancel_task", json!([task])).unwrap();
+    vm.finish(&task).unwrap_err();
+    vm.apply(&[("web", &[("bin/drain", "#!/bin/sh\necho soon\n")])], json!({})).unwrap();
+    let error = vm.call("drain", json!(["shutdown"])).unwrap_err();
     assert!(error.ends_with("1 of 1 drain scripts failed. Failed Jobs: web."), "{error}");
 }

@@ -6,8 +6,8 @@
     reason = "helpers of tests fail the test; clippy sees only #[test] functions as tests"
 )]
 
+pub(crate) mod agent_vm;
 mod disks;
 mod jobs;
 mod protocol;
 mod restart;
-pub(crate) mod world;

@@ -100,7 +100,7 @@ fn logs_of_every_kind_are_printed_and_saved() {
         (metadata.len(), metadata.permissions().mode() & 0o777),
         (report["bytes"].as_u64().unwrap(), 0o600)
     );
-    let files = crate::agent::world::untar(&fs::read(&path).unwrap());
+    let files = crate::agent::agent_vm::untar(&fs::read(&path).unwrap());
     assert!(files.iter().any(|(name, text)| name == "hello/hello.stdout.log" && text.contains(password)));
     let second_run = run(&hello, "logs", &["--out", path.to_str().unwrap()]).exits_with(3);
     assert!(second_run.stderr.contains("(--out) already exists"), "{}", second_run.stderr);
