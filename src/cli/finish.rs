@@ -268,7 +268,7 @@ pub(super) fn install_panic_hook() {
             .location()
             .map(|location| format!(" at {}:{}", location.file(), location.line()))
             .unwrap_or_default();
-        // `eprintln!` would panic again when standard error is closed.
+        // The macro eprintln would panic again when standard error is closed.
         let _ = writeln!(
             std::io::stderr(),
             "monopile {}: this is a bug{place}. The state is intact: run the same command again.",

@@ -603,7 +603,8 @@ proptest! {
             (Some(place), true) => op("remove", &inserted_at(&place, &parsed_path), None),
             (None, _) => op("remove", &first_made(&document_before, &parsed_path), None),
         };
-        let restored_document = apply_to(document_after, &inverse).map_err(|error| format!("{inverse}: {error:?}"));
+        let restore_error = |error| format!("{inverse}: {error:?}");
+        let restored_document = apply_to(document_after, &inverse).map_err(restore_error);
         prop_assert_eq!(restored_document, Ok(document_before), "{}", inverse);
     }
 }

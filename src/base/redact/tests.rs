@@ -270,7 +270,11 @@ fn finds_very_long_values() {
 
 proptest! {
     #[test]
-    fn no_added_secret_is_shown(secret in "\\PC{4,40}", text_before in "\\PC{0,8}", text_after in "\\PC{0,8}") {
+    fn no_added_secret_is_shown(
+        secret in "\\PC{4,40}",
+        text_before in "\\PC{0,8}",
+        text_after in "\\PC{0,8}",
+    ) {
         let redactor = redactor(&[&secret]);
         let secret = secret.trim();
         let text = format!("{text_before}{secret}{text_after}");

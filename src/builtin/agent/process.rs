@@ -21,7 +21,7 @@ pub(crate) const SCRIPT_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Runs and ends the programs of one task.
 #[derive(Clone, Default)]
 pub(super) struct TaskControl {
-    shared: Arc<SharedTask>,
+    shared_task: Arc<SharedTask>,
 }
 
 /// The state of a task, and the condition that wakes its waiting threads.
@@ -49,7 +49,7 @@ impl TaskControl {
             }
             state.groups.iter().copied().collect()
         };
-        self.shared.change.notify_all();
+        self.shared_task.change.notify_all();
         if groups.is_empty() {
             return;
         }
@@ -59,7 +59,7 @@ impl TaskControl {
             let mut state = this.lock();
             while !state.groups.is_empty() && Instant::now() < deadline {
                 let remaining = deadline.saturating_duration_since(Instant::now());
-                this.shared.change.wait_for(&mut state, remaining);
+                this.shared_task.change.wait_for(&mut state, remaining);
             }
             for group in &state.groups {
                 signal_group(*group, Signal::KILL);
@@ -97,7 +97,7 @@ impl TaskControl {
                 Some(end) => end.saturating_duration_since(Instant::now()),
                 None => Duration::from_secs(3600),
             };
-            self.shared.change.wait_for(&mut state, remaining);
+            self.shared_task.change.wait_for(&mut state, remaining);
         }
     }
 
@@ -124,14 +124,14 @@ impl TaskControl {
             }
         }
         self.lock().groups.remove(&group);
-        self.shared.change.notify_all();
+        self.shared_task.change.notify_all();
         let status = child.wait().map_err(|error| Error::io(&action, error))?;
         self.check()?;
         Ok(status)
     }
 
     fn lock(&self) -> MutexGuard<'_, TaskState> {
-        self.shared.state.lock()
+        self.shared_task.state.lock()
     }
 }
 

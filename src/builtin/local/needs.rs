@@ -45,8 +45,8 @@ pub(crate) fn check(cloud_properties: &JsonObject) -> CpiResult<()> {
 fn needs(cloud_properties: &JsonObject) -> CpiResult<Vec<(&str, &str)>> {
     let property_error = |actual: String| {
         CpiFailure::invalid_call(format!(
-            "create_stemcell: cloud property {NEEDS_PROPERTY} must be an object of program names to package names, \
-             not {actual}"
+            "create_stemcell: cloud property {NEEDS_PROPERTY} must be an object of program names to package \
+             names, not {actual}"
         ))
     };
     match cloud_properties.get(NEEDS_PROPERTY) {

@@ -32,8 +32,8 @@ const DISK_FILE: &str = "disk.raw";
 const COMMANDS_FILE: &str = "debugfs.commands";
 /// The features of the file system: those of ext4 in e2fsprogs 1.43. The kernel and the programs in the image
 /// may not know later ones.
-const FILE_SYSTEM_FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,\
-                        sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
+const FILE_SYSTEM_FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
+                                    flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
 /// The offset of the partition.
 const PARTITION_OFFSET_BYTES: u64 = MIB;

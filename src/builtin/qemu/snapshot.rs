@@ -68,7 +68,8 @@ fn copy_while_running(qmp: &mut Qmp, disk: &Cid, snapshot: &Cid) -> CpiResult<()
     let _ = qmp.run("blockdev-del", &json!({"node-name": SNAPSHOT_JOB_ID}));
     qmp.run("blockdev-add", &command_line::node(SNAPSHOT_JOB_ID, "qcow2", &path, false))?;
     let copy_result = (|| {
-        let job = json!({"job-id": SNAPSHOT_JOB_ID, "device": disk::node_name(disk), "target": SNAPSHOT_JOB_ID, "sync": "full"});
+        let (id, device) = (SNAPSHOT_JOB_ID, disk::node_name(disk));
+        let job = json!({"job-id": id, "device": device, "target": id, "sync": "full"});
         qmp.run("blockdev-backup", &job)?;
         let is_end = |event: &Value| {
             ["BLOCK_JOB_COMPLETED", "BLOCK_JOB_CANCELLED"].iter().any(|name| event["event"] == *name)

@@ -265,7 +265,7 @@ mod tests {
     use serde_json::json;
 
     const V1: Terms = Terms { api_version: 1, contract: Contract::V1, is_builtin: false };
-    const MIXED: Terms = Terms { api_version: 2, contract: Contract::V1, is_builtin: false };
+    const MIXED_TERMS: Terms = Terms { api_version: 2, contract: Contract::V1, is_builtin: false };
     const V2: Terms = Terms { api_version: 2, contract: Contract::V2, is_builtin: false };
 
     fn vm(terms: Terms, result: Value) -> Option<(CreatedVm, bool)> {
@@ -288,8 +288,8 @@ mod tests {
             Some((vm_without_networks.clone(), true)),
             "no networks in v1, but a VM"
         );
-        assert_eq!(vm(MIXED, json!("vm")), Some((vm_without_networks.clone(), false)));
-        assert_eq!(vm(MIXED, pair.clone()), Some((vm_with_networks.clone(), false)));
+        assert_eq!(vm(MIXED_TERMS, json!("vm")), Some((vm_without_networks.clone(), false)));
+        assert_eq!(vm(MIXED_TERMS, pair.clone()), Some((vm_with_networks.clone(), false)));
         assert_eq!(vm(V2, pair), Some((vm_with_networks, false)));
         assert_eq!(vm(V2, json!(["vm", null])), Some((vm_without_networks.clone(), false)));
         assert_eq!(vm(V2, json!("vm")), Some((vm_without_networks, true)));
@@ -303,7 +303,7 @@ mod tests {
             json!(["a", 1]),
             json!({}),
         ] {
-            for terms in [V1, MIXED, V2] {
+            for terms in [V1, MIXED_TERMS, V2] {
                 assert_eq!(vm(terms, bad.clone()), None, "{bad}");
             }
         }
@@ -314,7 +314,10 @@ mod tests {
         let hint =
             |terms, result| CheckedAnswer::parse(Method::AttachDisk, terms, &result).map(|read| read.answer);
         assert_eq!(hint(V2, json!("/dev/sdb")), Ok(Answer::Hint(DiskHint::new(&json!("/dev/sdb")))));
-        assert_eq!(hint(MIXED, json!({"lun": "0"})), Ok(Answer::Hint(DiskHint::new(&json!({"lun": "0"})))));
+        assert_eq!(
+            hint(MIXED_TERMS, json!({"lun": "0"})),
+            Ok(Answer::Hint(DiskHint::new(&json!({"lun": "0"}))))
+        );
         assert_eq!(hint(V2, json!(null)), Ok(Answer::Hint(None)));
         assert_eq!(hint(V2, json!("")), Ok(Answer::Hint(None)));
         assert!(

@@ -1,8 +1,8 @@
 //! The status of an environment, the logs of the VM on record, SSH to it, and `cloud-check`.
 //!
 //! Entry points: [`StatusCollector`], [`print_logs`], [`follow_logs`], [`save_logs`] and [`print_console`],
-//! [`ssh()`], [`cloud_check`], and its [`create_report`]. Only the last two lock the state, and only `cloud_check`
-//! changes it. The others wait for no run, and no run waits for them.
+//! [`ssh()`], [`cloud_check`], and its [`create_report`]. Only the last two lock the state, and only
+//! `cloud_check` changes it. The others wait for no run, and no run waits for them.
 
 mod check;
 mod console;

@@ -36,7 +36,7 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(super) struct Supervisor {
     directory: PathBuf,
-    shared: Arc<SharedSupervisor>,
+    shared_supervisor: Arc<SharedSupervisor>,
 }
 
 /// The part of the supervisor that its thread uses as well.
@@ -62,7 +62,7 @@ impl Supervisor {
     pub(super) fn load(directories: &Directories, resumes: bool) -> Result<Supervisor> {
         let supervisor = Supervisor {
             directory: directories.monit(),
-            shared: Arc::new(SharedSupervisor { state: Mutex::default(), change: Condvar::new() }),
+            shared_supervisor: Arc::new(SharedSupervisor { state: Mutex::default(), change: Condvar::new() }),
         };
         let is_monitored = !supervisor.directory.join("unmonitored").exists();
         let mut state = supervisor.lock();
@@ -130,7 +130,7 @@ impl Supervisor {
         }
         state.tick();
         drop(state);
-        self.shared.change.notify_all();
+        self.shared_supervisor.change.notify_all();
         Ok(())
     }
 
@@ -247,7 +247,7 @@ impl Supervisor {
         let mut state = self.lock();
         loop {
             let pause = if state.tick() { BUSY_PAUSE } else { IDLE_PAUSE };
-            self.shared.change.wait_for(&mut state, pause);
+            self.shared_supervisor.change.wait_for(&mut state, pause);
         }
     }
 
@@ -325,7 +325,7 @@ impl Supervisor {
     }
 
     fn lock(&self) -> MutexGuard<'_, SupervisorState> {
-        self.shared.state.lock()
+        self.shared_supervisor.state.lock()
     }
 }
 
@@ -373,9 +373,9 @@ impl SupervisorState {
 /// Wakes the supervisor's thread when a program has ended.
 impl service::Wake for Supervisor {
     fn waker(&self) -> Box<dyn Fn() + Send> {
-        let shared = self.shared.clone();
+        let shared_supervisor = self.shared_supervisor.clone();
         Box::new(move || {
-            shared.change.notify_all();
+            shared_supervisor.change.notify_all();
         })
     }
 }

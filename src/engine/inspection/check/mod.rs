@@ -1,8 +1,9 @@
 //! `cloud-check`: compares everything on record with the answers of the CPI and the agent, and repairs the
 //! VM, its agent and its disks.
 //!
-//! [`create_report`] changes nothing. With [`cloud_check`], the caller chooses a repair for each problem that can be
-//! repaired. After each repair everything is checked again, because one problem may have hidden another.
+//! [`create_report`] changes nothing. With [`cloud_check`], the caller chooses a repair for each problem that
+//! can be repaired. After each repair everything is checked again, because one problem may have hidden
+//! another.
 
 mod diagnose;
 mod finding;

@@ -31,7 +31,8 @@ fn check_model(model: &Model, limit: usize) -> usize {
     let extent = if is_complete { "all" } else { "the first" };
     let duration = start.elapsed();
     println!(
-        "{setting:?}, {call_count} calls: {extent} {state_count} states, {transition_count} transitions, {duration:.1?}"
+        "{setting:?}, {call_count} calls: {extent} {state_count} states, {transition_count} transitions, \
+         {duration:.1?}"
     );
     assert!(counterexample.is_none(), "{setting:?}: {counterexample:#?}");
     assert_eq!(is_complete, limit == ALL);

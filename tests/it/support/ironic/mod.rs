@@ -318,8 +318,8 @@ impl Ironic {
         }
     }
 
-    /// Runs a statement in Ironic's database and returns the first column of the first row. Tests use it for data
-    /// that the API hides, and for stale locks.
+    /// Runs a statement in Ironic's database and returns the first column of the first row. Tests use it for
+    /// data that the API hides, and for stale locks.
     pub(crate) fn run_sql(&self, statement: &str, arguments: &[&str]) -> String {
         let script = "import sqlite3, sys\n\
             base = sqlite3.connect(sys.argv[1], timeout=30)\n\
