@@ -134,8 +134,8 @@ fn message(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Option<String>
         }
         ErrorKind::ValueValidation => {
             let form_and_examples = required_form(error)?;
-            if requirement.starts_with(PAIR) {
-                return Some(format!("{} needs {requirement}", value_owner(argument?)));
+            if form_and_examples.starts_with(PAIR) {
+                return Some(format!("{} needs {form_and_examples}", value_owner(argument?)));
             }
             let (form, _) =
                 form_and_examples.split_once(EXAMPLES_SEPARATOR).unwrap_or((&form_and_examples, ""));

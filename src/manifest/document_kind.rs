@@ -146,7 +146,7 @@ pub fn is_manifest(path: &Path) -> bool {
 pub fn file_option(path: &Path) -> Option<&'static str> {
     let root = read_plain(path)?;
     match &root.data {
-        Data::Map(_) if state_key(|key| root.get(key).is_some()).is_some() => Some("--state"),
+        Data::Map(_) if matched_state_key(|key| root.get(key).is_some()).is_some() => Some("--state"),
         Data::Map(_) if !has_manifest_key(&root) => Some("--vars-file"),
         _ if is_ops_file(&root) => Some("--ops-file"),
         _ => None,

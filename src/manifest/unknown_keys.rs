@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::deployment::{CPI_KEYS, RESOURCE_KEYS, misspelt_size, unknown_cpi_key};
+use crate::document_kind::MANIFEST_KEYS;
 use crate::load::LoadedManifest;
-use crate::shape::MANIFEST_KEYS;
 use base::error::did_you_mean;
 use yaml::Node;
 

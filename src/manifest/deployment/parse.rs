@@ -14,8 +14,8 @@ use super::{
 };
 use super::{disk, registry, vm};
 use crate::CloudConfig;
+use crate::document_kind::{MANIFEST_KEYS, hints_for_misspelt_sections};
 use crate::reader::{Field, Problems};
-use crate::shape::{MANIFEST_KEYS, hints_for_misspelt_sections};
 use crate::userland::{self, UserlandRef};
 use base::error::{did_you_mean, did_you_mean_question};
 use base::redact::Redactor;
@@ -497,9 +497,7 @@ fn released_cpi_hint(cpi: &Node, releases: &[String]) -> Option<String> {
     let text = cpi.as_str().filter(|text| text.contains("cpi"));
     let job = text.or_else(|| value(&["job", "template", "name"]));
     let release = value(&["release"]);
-    if job.or(release).is_none() {
-        return None;
-    }
+    job.or(release)?;
     let only_release = match releases {
         [name] => Some(name.as_str()),
         _ => None,

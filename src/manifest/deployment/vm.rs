@@ -31,8 +31,8 @@ pub(super) struct VmParts {
 /// Returns the key of an instance group without a size that seems to be the misspelt key of one.
 pub(crate) fn misspelt_size(group: &Node) -> Option<&str> {
     let keys = || group.as_map().into_iter().flat_map(|map| map.iter()).filter_map(|(key, _)| key.as_str());
-    let has_size = SIZES.iter().any(|key| group.get(key).is_some_and(|size| !size.is_null()));
-    keys().find(|key| !has_size && !did_you_mean(key, SIZES).is_empty())
+    let has_size = SIZE_KEYS.iter().any(|key| group.get(key).is_some_and(|size| !size.is_null()));
+    keys().find(|key| !has_size && !did_you_mean(key, SIZE_KEYS).is_empty())
 }
 
 /// Reads the VM of the instance group.
