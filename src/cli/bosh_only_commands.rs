@@ -109,8 +109,8 @@ const RELEASE_COMMANDS: [&str; 14] = [
     "fr",
 ];
 
-/// Explains an unknown command that upstream's CLI has. Other errors stay as they are. `file` is a file on the
-/// command line.
+/// Explains an unknown command that upstream's CLI has. Other errors stay as they are. `file` is a file on
+/// the command line.
 pub(super) fn explain_bosh_only_command(error: clap::Error, file: Option<&str>) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
     let name = name.as_str();

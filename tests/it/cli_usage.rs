@@ -529,7 +529,7 @@ fn manifest_from_standard_input_needs_a_state_path() {
 }
 
 /// Options of the bosh CLI without a meaning here must not break scripts: the command ends as it would
-/// without them.
+/// without them. Two of them look like a choice of what the command acts on, so a warning names these.
 #[test]
 fn director_options_are_ignored() {
     let world = World::new();
@@ -544,6 +544,10 @@ fn director_options_are_ignored() {
             false => drop(args.splice(0..0, ["interpolate", "absent.yml"])),
         }
         let run = world.run(&args);
-        assert_eq!((run.code, &run.stderr), (plain.code, &plain.stderr));
+        let warnings =
+            [("-e x", "a director"), ("-d x", "a deployment of a director")].map(|(option, noun)| {
+                format!("warning: {option} has no effect: it names {noun}, and monopile uses no director\n")
+            });
+        assert_eq!((run.code, run.stderr), (plain.code, format!("{}{}", warnings.concat(), plain.stderr)));
     }
 }

@@ -251,7 +251,7 @@ fn page_of_the_manifest_has_all_keys() {
     let unknown_keys_code = code("unknown_keys.rs");
     let lists = unknown_keys_code.split("\npub fn").next().unwrap().to_owned();
     let options = code("vars_store/certificate_options.rs");
-    let (_, options) = options.split_once("const NAMES").unwrap();
+    let (_, options) = options.split_once("const OPTION_NAMES").unwrap();
     let literal = Regex::new(r#""([a-z_0-9]+)""#).unwrap();
     let readers = "get|text|texts|number|list|object|blank|value|length";
     let read = Regex::new(&format!(r#"(?:{readers})\((?:\w+, )?"([a-z_0-9]+)""#)).unwrap();

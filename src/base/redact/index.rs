@@ -24,8 +24,8 @@ pub(super) struct IndexedText {
     pub(super) margins: (usize, usize),
 }
 
-/// A set of keys, which are [`KEY_BYTES`] bytes each. It may contain keys that were not inserted. `WORDS` is a
-/// power of two.
+/// A set of keys, which are [`KEY_BYTES`] bytes each. It may contain keys that were not inserted.
+/// `WORDS` is a power of two.
 pub(super) struct KeyFilter<const WORDS: usize> {
     /// One bit for each hash of a key. `None` if no key was inserted.
     words: Option<Box<[u64; WORDS]>>,

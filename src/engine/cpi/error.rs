@@ -376,7 +376,7 @@ impl CpiError {
             return error.with_hints(first_hints);
         };
         let mut first_hints = first_hints.into_iter().peekable();
-        let then = if first_hints.peek().is_some() { "then " } else { "" };
+        let prefix = if first_hints.peek().is_some() { "then " } else { "" };
         let error = error.with_notes(kind.missing_resource_note()).with_hints(first_hints);
         let mut hints = match &**hints {
             [] => kind.hints(*method, message, *is_builtin),
@@ -387,7 +387,7 @@ impl CpiError {
         match ok_to_retry {
             true => error
                 .with_rerun_hint(format!(
-                    "{then}run the same command again in a few minutes: the CPI says that a retry may help"
+                    "{prefix}run the same command again in a few minutes: the CPI says that a retry may help"
                 ))
                 .with_hint(format!("if that does not help: {first}")),
             false => error.with_rerun_hint(first),

@@ -411,8 +411,8 @@ pub(super) fn stored_value(store: &VarsStore, name: &str) -> Result<Node> {
     store.get(name).cloned().ok_or_else(|| missing_variable_error(store, name, did_you_mean_question))
 }
 
-/// Returns the error for a variable that the store does not have. `question` returns the hint for the variable
-/// with the nearest name.
+/// Returns the error for a variable that the store does not have. `question` returns the hint for the
+/// variable with the nearest name.
 pub(super) fn missing_variable_error(
     store: &VarsStore,
     name: &str,

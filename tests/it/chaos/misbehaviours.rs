@@ -107,8 +107,8 @@ fn answer_invented_cid(method: &str) -> Reaction {
 fn error_before_effect(method: &str) -> Reaction {
     let error = Hello::error(CLOUD_ERROR, &format!("{method}: no answer from the cloud in time"));
     Reaction::Instead(format!(
-        "request=$(cat); (sleep 0.3; printf '%s' \"$request\" | {UNSCRIPTED_VARIABLE}=1 \"$SCRIPTED_CPI/scripted\") \
-         >/dev/null 2>&1 & printf '%s' '{error}'"
+        "request=$(cat); (sleep 0.3; printf '%s' \"$request\" | {UNSCRIPTED_VARIABLE}=1 \
+         \"$SCRIPTED_CPI/scripted\") >/dev/null 2>&1 & printf '%s' '{error}'"
     ))
 }
 
