@@ -7,7 +7,9 @@ use memchr::memchr2;
 
 use super::index::{Index, IndexedText, KEY_BYTES, KeyFilter};
 use super::spellings;
-use super::view::{DecodedView, compact, compact_offsets, is_noise, is_quoted, next_escape};
+use super::view::{
+    DecodedView, begins_with_less_base64, compact, compact_offsets, is_noise, is_quoted, next_escape,
+};
 
 /// The minimum length in bytes of a secret of letters alone that is also found inside longer words.
 pub(super) const MIN_INSIDE_BYTES: usize = 8;
@@ -334,9 +336,21 @@ impl Spellings {
             }
         }
         depth > 0
-            && plain_view.visit_text_at_start(MIN_BASE64_FRAGMENT_CHARS, MIN_DECODED_FRAGMENT_BYTES, |text| {
-                self.find_secret_end(text, edge, depth - 1, matches)
-            })
+            && plain_view.visit_text_at_start(
+                MIN_BASE64_FRAGMENT_CHARS,
+                MIN_DECODED_FRAGMENT_BYTES,
+                |first_bytes| self.may_have_secret_end(first_bytes, depth - 1),
+                |text| self.find_secret_end(text, edge, depth - 1, matches),
+            )
+    }
+
+    /// Returns false if [`Self::find_secret_end`] would find nothing in a text that begins with these bytes.
+    fn may_have_secret_end(&self, first_bytes: &[u8], depth: u8) -> bool {
+        let has_key = first_bytes.iter().filter(|byte| !is_noise(**byte)).nth(KEY_BYTES - 1).is_some();
+        !has_key
+            || next_escape(first_bytes).is_some()
+            || self.may_begin_with_fragment(first_bytes)
+            || depth > 0 && !begins_with_less_base64(first_bytes, MIN_BASE64_FRAGMENT_CHARS)
     }
 }
 

@@ -18,6 +18,13 @@ use crate::text::contains_any;
 const MAX_ESCAPE_LEVELS: usize = 12;
 /// The maximum length of base64 that is decoded at the edge of a text.
 const MAX_EDGE_BYTES: usize = 1024;
+/// The number of base64 characters that are decoded for a first look at the start of a text.
+const PREVIEW_CHARS: usize = 16;
+/// The number of bytes that they stand for.
+const PREVIEW_BYTES: usize = PREVIEW_CHARS / 4 * 3;
+/// The first decoded byte of a text at the start of base64 is before this one, because the first character may
+/// have been cut off.
+const MAX_TEXT_START: usize = 4;
 /// Marks a byte that is not base64 in [`SEXTETS`].
 const NOT_BASE64: u8 = 0xff;
 /// The value of each byte in base64, in the standard and the URL-safe alphabet.
@@ -154,11 +161,13 @@ impl<'t> DecodedView<'t> {
 
     /// Decodes the run at the start of the view, and calls `visit` with each text of at least `min_bytes`
     /// bytes at its start, until `visit` returns true. Returns true if it did. Runs of less than
-    /// `min_run_chars` characters are ignored.
+    /// `min_run_chars` characters are ignored, and so are texts whose first bytes `may_match` rejects, which
+    /// is cheaper.
     pub(super) fn visit_text_at_start(
         &self,
         min_run_chars: usize,
         min_bytes: usize,
+        may_match: impl Fn(&[u8]) -> bool,
         mut visit: impl FnMut(&DecodedView<'_>) -> bool,
     ) -> bool {
         let (end, count) = self.run_from(0);
@@ -166,10 +175,48 @@ impl<'t> DecodedView<'t> {
             return false;
         }
         let range = 0..end.min(MAX_EDGE_BYTES);
-        self.visit_decoded_edges(&range, min_bytes, |texts| {
-            // The first character may have been cut off.
-            texts.into_iter().next().filter(|(start, _)| *start < 4).is_some_and(|(_, text)| visit(&text))
+        let may_match_at = |alignment| self.may_match_start(&range, alignment, min_bytes, &may_match);
+        self.visit_decoded_edges(&range, min_bytes, may_match_at, |texts| {
+            let first_text = texts.into_iter().next().filter(|(start, _)| *start < MAX_TEXT_START);
+            first_text.is_some_and(|(_, text)| visit(&text))
         })
+    }
+
+    /// Returns false if a run without its first `alignment` characters does not decode to a text of at least
+    /// `min_bytes` bytes at its start, or to one whose first bytes `may_match` rejects.
+    fn may_match_start(
+        &self,
+        range: &Range<usize>,
+        alignment: usize,
+        min_bytes: usize,
+        may_match: &impl Fn(&[u8]) -> bool,
+    ) -> bool {
+        let run = self.bytes.get(range.start + alignment..range.end).unwrap_or_default();
+        let preview = run.get(..PREVIEW_CHARS).unwrap_or(run);
+        let mut values = [0; PREVIEW_CHARS];
+        values.iter_mut().zip(preview).for_each(|(value, byte)| *value = sextet(*byte));
+        if values.contains(&NOT_BASE64) {
+            return true;
+        }
+        let mut decoded = [0; PREVIEW_BYTES];
+        for (bytes, quantum) in decoded.chunks_exact_mut(3).zip(values.chunks_exact(4)) {
+            let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
+            bytes.copy_from_slice(&bits.to_be_bytes()[1..]);
+        }
+        let decoded = &decoded[..decoded_bytes(preview.len())];
+        let mut start = 0;
+        for chunk in decoded.utf8_chunks() {
+            let text = chunk.valid();
+            if start >= MAX_TEXT_START {
+                return false;
+            }
+            if text.len() >= min_bytes {
+                return may_match(text.as_bytes());
+            }
+            start += text.len() + chunk.invalid().len();
+        }
+        // The last text may continue behind the preview.
+        run.len() > preview.len()
     }
 
     /// Like [`Self::visit_text_at_start`], for the run that ends at `end` and the text at its end.
@@ -182,20 +229,28 @@ impl<'t> DecodedView<'t> {
     ) -> bool {
         let (start, count) = self.run_before(end);
         count >= min_run_chars
-            && self.visit_decoded_edges(&(start..end), min_bytes, |mut texts| {
-                texts.pop().is_some_and(|(_, text)| visit(&text))
-            })
+            && self.visit_decoded_edges(
+                &(start..end),
+                min_bytes,
+                |_| true,
+                |mut texts| texts.pop().is_some_and(|(_, text)| visit(&text)),
+            )
     }
 
-    /// Decodes a run, with each alignment at which it may be text, and passes the texts to `visit` until that
-    /// returns true.
+    /// Decodes a run, with each alignment that `may_match` accepts and at which it may be text, and passes the
+    /// texts to `visit` until that returns true.
     fn visit_decoded_edges(
         &self,
         range: &Range<usize>,
         min_bytes: usize,
+        may_match: impl Fn(usize) -> bool,
         mut visit: impl FnMut(Vec<(usize, DecodedView<'static>)>) -> bool,
     ) -> bool {
-        let is_text = self.alignments(range, min_bytes);
+        let mut is_text = self.alignments(range, min_bytes);
+        is_text
+            .iter_mut()
+            .enumerate()
+            .for_each(|(alignment, is_text)| *is_text = *is_text && may_match(alignment));
         if !is_text.contains(&true) {
             return false;
         }
@@ -302,12 +357,17 @@ impl<'t> DecodedView<'t> {
     }
 }
 
+/// Returns the number of bytes for which this number of base64 characters stands.
+fn decoded_bytes(chars: usize) -> usize {
+    chars / 4 * 3 + (chars % 4).saturating_sub(1)
+}
+
 /// Returns false if base64 without line breaks decodes to no text of `min_bytes` bytes.
 ///
 /// Looks at each candidate from its end. The first two bytes that cannot follow each other exclude all
 /// candidates that contain them, so most characters are not decoded.
 fn may_be_text(run: &[u8], min_bytes: usize) -> bool {
-    let decoded_bytes = run.len() / 4 * 3 + (run.len() % 4).saturating_sub(1);
+    let decoded_bytes = decoded_bytes(run.len());
     let value = |offset: usize| run.get(offset).map_or(0, |byte| sextet(*byte));
     let decoded_byte = |index: usize| {
         let offset = index / 3 * 4 + index % 3;
@@ -496,6 +556,15 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
 fn line_break(text: &[u8]) -> usize {
     let length = text.iter().take_while(|byte| is_between_lines(**byte)).count();
     if text.get(..length).is_some_and(|line_gap| line_gap.contains(&b'\n')) { length } else { 0 }
+}
+
+/// Returns true if less than `max_chars` characters of base64 are at the start of a text, of which these are
+/// the first bytes.
+pub(super) fn begins_with_less_base64(first_bytes: &[u8], max_chars: usize) -> bool {
+    let end = first_bytes.iter().position(|byte| sextet(*byte) == NOT_BASE64);
+    end.is_some_and(|end| {
+        end < max_chars && first_bytes.get(end).is_some_and(|byte| !is_between_lines(*byte))
+    })
 }
 
 fn is_between_lines(byte: u8) -> bool {

@@ -421,6 +421,7 @@ fn no_command_prints_random_hostile_text() {
             }
             let on_terminal = dice.chance(15);
             let texts = if on_terminal {
+                eprintln!("MONOPILE_FUZZ_SEED={seed}: {args:?} on a terminal");
                 let mut command = world.monopile(&args);
                 command.env("TERM", "xterm-256color");
                 let mut pty = Pty::start(command, (120, 40));
