@@ -77,7 +77,7 @@ fn listener_with_another_certificate_stops_the_run() {
     let delete_hint = "hint: to delete the environment of that VM: `monopile delete-env OTHER-MANIFEST`\n";
     // `kill` is no hint for an agent, because its VM would start it again.
     assert!(stderr.contains(delete_hint) && !stderr.contains("`kill "), "{stderr}");
-    assert!(stderr.contains("note: nothing was changed in the IaaS\n"), "{stderr}");
+    assert!(stderr.contains("(401), so it was deployed with another vars store\n"), "{stderr}");
     // The state beside the manifest is found by the address.
     let hidden_state = hello.world.read("lost.json");
     hello.world.write("hello/manifest-state.json", hidden_state);
