@@ -872,8 +872,8 @@ cloud_provider: {template: {name: cpi, release: r}, mbus: https://u:p@10.0.0.2:6
         assert!(error.contains("`cloud_provider.cpi` must have either `builtin: NAME`"), "{error}");
         for (cpi, named_job) in [
             ("{release: r, job: j}", Some("{name: j, release: r}")),
-            ("{name: j}", Some("{name: j, release: RELEASE}")),
-            ("my_cpi", Some("{name: my_cpi, release: RELEASE}")),
+            ("{name: j}", Some("{name: j, release: r}")),
+            ("my_cpi", Some("{name: my_cpi, release: r}")),
             ("{}", None),
         ] {
             let text = V2.replace(template, &format!("{{cpi: {cpi}, mbus"));
