@@ -64,7 +64,7 @@ impl CloudCheckArgs {
         let mut interrupt_message = ui::prompt::NOTHING_DONE_MESSAGE;
         let choose = &mut |choice: &RepairChoice<'_>| {
             let asks = || self.choose(session, choice, interrupt_message);
-            let decision = prepared_run.run.paths.state.while_prompting(asks)?;
+            let decision = prepared_run.run.paths.storage.while_prompting(asks)?;
             if matches!(decision, Decision::Repair(_)) {
                 interrupt_message = "interrupted: the repairs before this question are done";
             }
@@ -184,7 +184,7 @@ fn findings_table(report: &CloudReport, session: &Session) -> String {
 }
 
 fn problems_table(check_result: &CloudCheckResult, session: &Session) -> String {
-    if let Some(verdict) = check_result.all_clear() {
+    if let Some(verdict) = check_result.summary_without_problems() {
         return session.complete_commands(&format!("{verdict}\n"));
     }
     let mut table = Table::new(["Problem", "Possible repairs", "Result"]);

@@ -122,7 +122,7 @@ impl RepeatedArgs {
         self.manifest.as_deref()
     }
 
-    /// Notes that an env file that was found names the manifest.
+    /// Sets that an env file that was found names the manifest.
     pub(super) fn with_found_manifest(mut self) -> Self {
         self.env_file_names_manifest = true;
         self

@@ -107,7 +107,7 @@ fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Input
 fn note_run_in_progress(run: &RunContext) {
     // Without the history, as on a machine that cannot write it, the plan is as useful.
     let Ok(directory) = env_vars::HISTORY.path() else { return };
-    let runs = history::list(&directory, Some(&run.paths.state.path_or_url())).unwrap_or_default();
+    let runs = history::list(&directory, Some(&run.paths.storage.path_or_url())).unwrap_or_default();
     if let Some(RecordedRun { record, .. }) =
         runs.iter().find(|recorded_run| recorded_run.outcome == RunOutcome::Running)
     {

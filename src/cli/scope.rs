@@ -1,5 +1,5 @@
 //! The scope of options: the options that have an effect on a command. `--help`, the man pages and
-//! `docs/reference.md` show these, and no others.
+//! `docs/reference.md` list these. Options of a command without an effect are named below the list.
 
 use clap::Command;
 

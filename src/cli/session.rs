@@ -183,11 +183,11 @@ impl Session {
 
     /// Begins the record of a run that has a log. If it fails, the run continues without a record. A problem
     /// that also prevents the log is reported once.
-    fn begin_record(&self, state: &Storage) {
+    fn begin_record(&self, storage: &Storage) {
         let Some(command) = self.command.get() else { return };
         let log = self.log().and_then(RunLog::path);
         let result = env_vars::HISTORY.path().and_then(|directory| {
-            self.recorder.begin(&directory, command, &state.resolve_links()?.path_or_url(), log)
+            self.recorder.begin(&directory, command, &storage.resolve_links()?.path_or_url(), log)
         });
         let (log_error, record_error) = (self.log_error.lock().take(), result.err());
         let errors = match (log_error, record_error) {
@@ -273,8 +273,8 @@ impl Session {
     ) -> Result<PreparedRun> {
         let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
         let _ = self.signals.set(signals.clone());
-        let state = self.storage_with(&state, interrupt_check(&signals))?;
-        self.begin_record(&state);
+        let storage = self.storage_with(&state, interrupt_check(&signals))?;
+        self.begin_record(&storage);
         let cache_directory = self.cache_directory()?;
         let cache_in_use = Cache::open(&cache_directory)?;
         let mut scratch = Scratch::new(&cache_directory)?;
@@ -287,7 +287,7 @@ impl Session {
             .map(|directory| paths::absolute(&paths::expand(directory, home.as_deref())))
             .transpose()?;
         let paths = Paths {
-            state,
+            storage,
             scratch: scratch.path().to_owned(),
             cache_directory,
             data_directory: env_vars::STATE_HOME.path()?,
@@ -300,7 +300,7 @@ impl Session {
         let interrupt_check = interrupt_check(&signals);
         let shared_cache =
             shared_cache::open(&self.globals, &self.reporter, &self.redactor, interrupt_check)?;
-        let (secret_storage, confirm_storage) = (paths.state.clone(), paths.state.clone());
+        let (secret_storage, confirm_storage) = (paths.storage.clone(), paths.storage.clone());
         let run = RunContext {
             paths,
             shared_cache,

@@ -45,7 +45,7 @@ const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force
 /// The words before the examples in the error of a parser.
 const EXAMPLES_SEPARATOR: &str = ", such as ";
 
-/// The form of a value that is not shown, because it may be a secret if its key or `=` is missing.
+/// The form of a pair. A text without it is not shown, because it may be a secret.
 const PAIR: &str = "KEY=VALUE";
 
 /// A command line that clap has refused.

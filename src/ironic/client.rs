@@ -84,7 +84,7 @@ impl Client {
     ///
     /// The client retries reading requests, and requests refused with 503, which the server did not begin.
     /// After another failure of a changing request, the caller must check whether the change was made.
-    pub fn with_outage_timeout(&mut self, timeout: Duration) {
+    pub fn set_outage_timeout(&mut self, timeout: Duration) {
         self.outage_timeout = timeout;
     }
 

@@ -114,7 +114,7 @@ fn safe_requests_are_retried_on_server_errors() {
         _ => server_error("database is locked"),
     });
     let mut client = connect(settings(&server)).unwrap();
-    client.with_outage_timeout(Duration::from_secs(60));
+    client.set_outage_timeout(Duration::from_secs(60));
     client.pause = Duration::from_millis(10);
     assert_eq!(client.get(Collection::Targets, "1", &[]).unwrap()["uuid"], "1");
     assert_eq!(client.create(Collection::Targets, JsonObject::new()).unwrap()["uuid"], "2");
@@ -125,7 +125,7 @@ fn safe_requests_are_retried_on_server_errors() {
         assert!(error.is_transient() && error.refusal() == Some(Refusal::Other), "{error}");
     }
     assert_eq!(server.requests().len(), 9);
-    client.with_outage_timeout(Duration::ZERO);
+    client.set_outage_timeout(Duration::ZERO);
     assert!(client.get(Collection::Targets, "1", &[]).unwrap_err().is_transient());
     assert_eq!(server.requests().len(), 10);
 }

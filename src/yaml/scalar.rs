@@ -142,11 +142,11 @@ fn parse_float(text: &str, allows_underscores: bool) -> Option<Data> {
 /// The time follows a `T` or `t` and then has a zone (`2001-01-02T3:04:05.6Z`), or it follows spaces and has
 /// none.
 pub(super) fn is_timestamp(text: &str) -> bool {
-    parse_timestamp(text).is_some()
+    match_timestamp(text).is_some()
 }
 
 /// Returns `Some` if the text is a timestamp, a date with or without time.
-fn parse_timestamp(text: &str) -> Option<()> {
+fn match_timestamp(text: &str) -> Option<()> {
     let bytes = text.as_bytes();
     if bytes.len() < 5 || !bytes[..4].iter().all(u8::is_ascii_digit) || bytes[4] != b'-' {
         return None;

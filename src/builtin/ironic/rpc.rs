@@ -105,7 +105,7 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     })?;
     let storage = config.storage.open().map_err(CpiFailure::before_any_effect)?;
     let mut ironic = Client::connect(access).map_err(|error| CpiFailure::from(error).before_any_effect())?;
-    ironic.with_outage_timeout(outage_timeout);
+    ironic.set_outage_timeout(outage_timeout);
     let mut call = IronicCall {
         ironic,
         storage,

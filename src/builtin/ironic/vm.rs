@@ -60,7 +60,7 @@ fn cleanup_error(
     cleanup_failure: CpiFailure,
 ) -> CpiFailure {
     // The deletion has already waited for the server.
-    call.ironic.with_outage_timeout(Duration::ZERO);
+    call.ironic.set_outage_timeout(Duration::ZERO);
     let parts = find_parts(call, cid).into_iter().filter_map(|(part, exists)| match exists {
         Ok(true) => Some(part),
         Ok(false) => None,

@@ -59,7 +59,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = innermost_command(&first_matches);
-    let ignored_names = remarks_on_ignored_names(matches);
+    let ignored_name_remarks = remarks_on_ignored_options(matches);
     let repeated_args = RepeatedArgs::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
@@ -67,7 +67,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let unusable = |error: Error| -> Result<CommandLine, clap::Error> {
         Ok(CommandLine::Unusable(Box::new(Cli::from_arg_matches(&first_matches)?), error))
     };
-    // `alternative` is another step.
+    // `alternative` is a further hint.
     let unusable_if_unnamed = |error: clap::Error, alternative: Option<String>| match unnamed_error(&error) {
         Some((error, word)) if is_given(matches, "ignored-environment") => {
             let line = format!("monopile {} {word}", path.join(" "));
@@ -82,7 +82,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
-            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, ignored_names)),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, ignored_name_remarks)),
             (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
@@ -103,7 +103,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let Some(file) = file else {
         return match (parse_strictly(), remarks.first()) {
             (Ok(cli), _) => {
-                let remarks = ignored_names.into_iter().chain(remarks).collect();
+                let remarks = ignored_name_remarks.into_iter().chain(remarks).collect();
                 Ok(CommandLine::Understood(cli, repeated_args, remarks))
             }
             (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
@@ -123,7 +123,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
     match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
-            let remarks = ignored_names.into_iter().chain(remarks).collect();
+            let remarks = ignored_name_remarks.into_iter().chain(remarks).collect();
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), repeated_args, remarks))
         }
         Err(error) => match file_error(&file, &error) {
@@ -253,7 +253,7 @@ fn lacks_positional(error: &clap::Error) -> bool {
 
 /// Returns a warning for each option of the bosh CLI that selects an environment or a deployment there. The
 /// operator may believe that the command acts on that one.
-fn remarks_on_ignored_names(matches: &ArgMatches) -> Vec<Remark> {
+fn remarks_on_ignored_options(matches: &ArgMatches) -> Vec<Remark> {
     let options = [
         ("ignored-environment", "-e", "a director"),
         ("ignored-deployment", "-d", "a deployment of a director"),

@@ -43,10 +43,13 @@ pub(super) fn check(run: &mut Run<'_>) {
             Some(reason) => {
                 run.check("life cycle", |_| Err::<(), _>(CheckStop::Skipped(reason)));
             }
-            None => {
-                LifecycleCheck { run: &mut *run, stemcell: stemcell.clone(), contract, losing_check: None }
-                    .run()
+            None => LifecycleCheck {
+                run: &mut *run,
+                stemcell: stemcell.clone(),
+                contract,
+                check_that_lost_vm: None,
             }
+            .run(),
         }
     }
     run.group = "stemcell".to_owned();
@@ -95,7 +98,7 @@ struct LifecycleCheck<'r, 'a> {
     stemcell: Option<CreatedResource>,
     contract: Contract,
     /// The check in which the VM was lost.
-    losing_check: Option<String>,
+    check_that_lost_vm: Option<String>,
 }
 
 const NO_VM_REASON: &str = "no VM was created";
@@ -113,7 +116,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
         let disk = self.check_resize_and_update_disk(disk);
         self.check_parallel_calls(vm.as_ref());
         let deleted_disk = self.check_create_and_delete_disk();
-        let existing_vm = vm.as_ref().filter(|_| self.losing_check.is_none());
+        let existing_vm = vm.as_ref().filter(|_| self.check_that_lost_vm.is_none());
         missing_resources::check_deleted_disk(self.run, existing_vm, deleted_disk.as_ref());
         let vm_and_disk = vm.clone().zip(disk.clone());
         self.check_delete_vm(vm.as_ref(), vm_and_disk.as_ref());
@@ -163,13 +166,13 @@ impl<'a> LifecycleCheck<'_, 'a> {
             },
         );
         if is_lost {
-            self.losing_check = Some(name.to_owned());
+            self.check_that_lost_vm = Some(name.to_owned());
         }
     }
 
     /// Returns the reason to skip checks that need the VM, if it was lost.
     fn reason_of_lost_vm(&self) -> Option<String> {
-        self.losing_check.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
+        self.check_that_lost_vm.as_ref().map(|check| format!("the VM no longer exists since `{check}`"))
     }
 
     /// Checks `create_vm`, `has_vm` and `set_vm_metadata`. Returns the VM if one was created.

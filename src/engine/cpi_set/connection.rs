@@ -221,7 +221,7 @@ impl<'a> CpiConnection<'a> {
         let mut held_lines = VecDeque::new();
         let mut observer = create_observer(self.run, stage, request.method);
         if request.method != Method::AttachDisk {
-            return self.record_abandoned(self.cpi.call(request, files, &mut observer));
+            return self.note_abandoned_process(self.cpi.call(request, files, &mut observer));
         }
         observer.on_log = Box::new(|line: &str| {
             if held_lines.len() == MAX_HELD_BACK_LINES {
@@ -235,11 +235,11 @@ impl<'a> CpiConnection<'a> {
             prepare::register_hint_secrets(self.run, hint);
         }
         held_lines.iter().for_each(|line| show_log_line(self.run, stage, line));
-        self.record_abandoned(outcome)
+        self.note_abandoned_process(outcome)
     }
 
     /// Keeps the scratch directory if the CPI process still runs, because it may read an image there.
-    fn record_abandoned(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
+    fn note_abandoned_process(&self, outcome: Result<Answer, CpiError>) -> Result<Answer, CpiError> {
         if matches!(outcome, Err(CpiError::Abandoned { .. })) {
             self.run.left_cpi_running.store(true, Ordering::SeqCst);
         }

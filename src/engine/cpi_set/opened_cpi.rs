@@ -65,7 +65,7 @@ pub struct VmAndDiskInputs {
 /// Finds or installs the CPI of a manifest. Takes no lock and does not write the state.
 pub fn open_cpi(request: &OpenCpiRequest, run: &RunContext) -> Result<OpenedCpi> {
     let opening = run.reporter.begin_stage("Preparing the CPI");
-    let state = State::read(&run.paths.state)?;
+    let state = State::read(&run.paths.storage)?;
     let manifest = prepare::load(run, &request.inputs)?;
     let cpi_inputs =
         OwnedCpiInputs::open(run, &request.inputs, request.renderer_choice, &manifest, &opening)?;

@@ -63,9 +63,9 @@ pub fn create_env(
     cpi_set::record_migrated_from(run, prepared_deployment.cpi_config.as_ref(), &mut store)?;
     let mut draft = DraftPlan::create(run, request, prepared_deployment, store.state(), &validating)?;
     let report = |draft: &DraftPlan, state: &State| {
-        let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.state);
+        let plan_report = PlanReport::from_draft(request, draft, state, None, &run.paths.storage);
         if let Some(saved_plan) = saved_plan {
-            saved_plan.check(&plan_report, &run.paths.state)?;
+            saved_plan.check(&plan_report, &run.paths.storage)?;
         }
         run.reporter.report_plan(plan_report.headline(), plan_report.steps.clone());
         Ok::<_, Error>(plan_report)

@@ -103,7 +103,7 @@ fn drop_replaced_disk(executor: &mut Executor<'_>, disk: &DiskHandle, stage: &St
 
 /// The settings of an attachment.
 pub(crate) struct AttachSettings<'a> {
-    /// The deployment, which the metadata of the disk name.
+    /// The deployment whose name is in the metadata of the disk.
     pub(crate) deployment: &'a Deployment,
     /// The timeout of the wait for the agent.
     pub(crate) timeout: Duration,

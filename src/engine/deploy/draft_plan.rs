@@ -94,7 +94,7 @@ impl DraftPlan {
             false => request.asks_agent_if_unchanged,
         };
         let ask_agent = || {
-            liveness::check_liveness(
+            liveness::fetch_liveness(
                 run,
                 &draft.endpoint,
                 state,

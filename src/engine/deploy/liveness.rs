@@ -1,4 +1,4 @@
-//! A cheap check of the VM on record: one message to its agent, and no CPI process.
+//! A cheap check of the VM on record: usually one message to its agent, and no CPI process.
 
 use super::request::OLD_AGENT_TIMEOUT;
 use crate::agent::other_credentials::OtherCredentials;
@@ -36,7 +36,7 @@ impl UnusableAgent {
 
 /// Asks the agent of the VM on record for its id and the state of its jobs, as a part of `stage`. Returns
 /// `None` if there is no VM. The credentials of this run explain a refusal.
-pub(super) fn check_liveness(
+pub(super) fn fetch_liveness(
     run: &RunContext,
     endpoint: &AgentEndpoint,
     state: &State,

@@ -33,7 +33,7 @@ pub use create_env::create_env;
 pub use delete_env::{Deletions, delete_env, find_deletions, records_only_failed_calls};
 pub use plan_report::{PlanAction, PlanChange, PlanReport, plan_env};
 pub use recreate::recreate;
-pub(crate) use recreate::recreate_unfinished;
+pub(crate) use recreate::recreate_even_unfinished;
 pub use render_job::{JobFile, RenderJobRequest, render_job};
 pub use request::{CreateEnvRequest, DeleteEnvRequest, JobsRequest, StopOptions};
 pub use restart::restart;

@@ -144,7 +144,7 @@ struct PlanInputs {
 /// Plans a `create-env`, and checks that releases, stemcell, templates and CPIs fit together. Changes nothing
 /// and calls no CPI.
 pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanReport> {
-    let storage = &run.paths.state;
+    let storage = &run.paths.storage;
     run.reporter.report_state(storage);
     let state = match State::read(storage)? {
         Some(state) => state,
@@ -204,7 +204,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
 /// these may have created the VM, so that its agent answers.
 fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
     let mut is_vm_expected = false;
-    for (intent, call) in Journal::of(&run.paths.state.resolve_links()?).read_open_calls::<Effect>()? {
+    for (intent, call) in Journal::of(&run.paths.storage.resolve_links()?).read_open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
         is_vm_expected |= matches!(intent.effect, Effect::CreateVm { .. });
         match open_calls::read_status(state, &intent, &call)? {

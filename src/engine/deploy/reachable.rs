@@ -86,7 +86,7 @@ impl ReachableEnvironment {
     }
 
     /// Asks the agent for the state of the jobs: `running`, `stopped`, `failing`…
-    pub(super) fn read_job_state(&self) -> Result<String> {
+    pub(super) fn fetch_job_state(&self) -> Result<String> {
         Ok(AgentState::fetch(&self.agent, self.store.state())?.job_state().to_owned())
     }
 

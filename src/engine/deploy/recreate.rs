@@ -17,7 +17,7 @@ const MAX_SHOWN_CHANGES: usize = 5;
 
 /// Deploys the deployed manifest to a new VM and returns a summary in one sentence.
 pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> {
-    let storage = run.paths.state.resolve_links()?;
+    let storage = run.paths.storage.resolve_links()?;
     let state = State::read(&storage)?.ok_or_else(|| no_state_error(&storage))?;
     let is_unfinished = state.current_deploy_digest.is_empty();
     // The interrupted deploy may be that of this command. `create_env` reports errors in the manifest.
@@ -27,12 +27,12 @@ pub fn recreate(request: &CreateEnvRequest, run: &RunContext) -> Result<String> 
         )
         .with_hint("to deploy the manifest: `monopile create-env MANIFEST`"));
     }
-    recreate_unfinished(request, run, &state)
+    recreate_even_unfinished(request, run, &state)
 }
 
 /// Like [`recreate`], but accepts a state without a finished deploy, because a repair may just have dropped a
 /// record.
-pub(crate) fn recreate_unfinished(
+pub(crate) fn recreate_even_unfinished(
     request: &CreateEnvRequest,
     run: &RunContext,
     state: &State,

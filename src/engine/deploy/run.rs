@@ -270,7 +270,7 @@ impl<'a> DeployRun<'a> {
         Ok(is_applied)
     }
 
-    /// Returns the executor of the steps that stop jobs and delete resources.
+    /// Returns the [`Teardown`], which stops jobs and deletes resources.
     fn teardown(&self) -> Teardown<'_, 'a> {
         Teardown {
             agent_access: &self.agent_access,

@@ -10,7 +10,7 @@ use base::{Error, Result};
 pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     let environment = ReachableEnvironment::boot(run, &request.inputs, "start-env", request.agent_timeout)?;
     environment.check_has_jobs()?;
-    let had_started = !environment.was_booted && environment.read_job_state()? == "running";
+    let had_started = !environment.was_booted && environment.fetch_job_state()? == "running";
     environment.check_disk()?;
     run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.begin_stage("Starting");

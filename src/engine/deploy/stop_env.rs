@@ -14,7 +14,7 @@ pub fn stop_env(request: &JobsRequest, stop_options: StopOptions, run: &RunConte
     let (inputs, timeout) = (&request.inputs, request.agent_timeout);
     let environment = ReachableEnvironment::reach(run, inputs, "stop-env", timeout, off_error)?;
     environment.check_has_jobs()?;
-    let were_stopped = environment.read_job_state()? == "stopped";
+    let were_stopped = environment.fetch_job_state()? == "stopped";
     run.reporter.emit(Event::ChangeStarted);
     let stage = run.reporter.begin_stage("Stopping");
     environment.jobs(run).stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;

@@ -1,4 +1,5 @@
-//! The checks of a `create-env` before its first CPI call. `plan` makes the same checks.
+//! The checks of manifest, releases and templates before the first CPI call of a `create-env`. `plan` makes
+//! the same checks.
 
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;

@@ -107,10 +107,10 @@ pub(crate) fn delete(
             deleting.skip("the CPI does not find it, as in the last run");
             Ok(None)
         }
-        Presence::Unknown(cause) if not_found_form.is_some() => {
+        Presence::Unknown(doubt) if not_found_form.is_some() => {
             deletion.record_undeleted(executor, &error, true)?;
             let warning = Warning::new(format!(
-                "the CPI does not find {resource}, but cannot confirm that it is gone: {cause}. It stays on \
+                "the CPI does not find {resource}, but cannot confirm that it is gone: {doubt}. It stays on \
                  record, and the next run tries again"
             ));
             stage

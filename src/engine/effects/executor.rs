@@ -394,7 +394,7 @@ fn stays_open_error(
         return explain_running_call(with_cpi_context(cpi, error), effect, open_call);
     }
     // A run that took over the lock may have read and removed the answer.
-    if let Err(lock_error) = run.paths.state.check_lock() {
+    if let Err(lock_error) = run.paths.storage.check_lock() {
         return lock_error;
     }
     open_call.redact(&run.redactor);

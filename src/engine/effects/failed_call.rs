@@ -1,4 +1,4 @@
-//! Records what a failed creating call may have made, and reports it to the operator.
+//! The outcome of a failed call: its error with hints, and the record of what a creating call may have made.
 
 use std::fmt::Write as _;
 

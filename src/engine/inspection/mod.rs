@@ -54,7 +54,7 @@ struct ReachedVm {
 
 /// Reads the state, which must exist.
 fn read_state(run: &RunContext) -> Result<State> {
-    let storage = run.paths.state.resolve_links()?;
+    let storage = run.paths.storage.resolve_links()?;
     State::read(&storage)?.ok_or_else(|| no_state_error(&storage))
 }
 
@@ -102,7 +102,7 @@ fn without_agent(error: Error, builtin: Option<BuiltinCpi>, ssh_command: &str) -
 
 /// Returns the recorded runs of the environment in this directory, newest first.
 fn read_recorded_runs(run: &RunContext, directory: &Path) -> Result<Vec<RecordedRun>> {
-    history::list(directory, Some(&run.paths.state.resolve_links()?.path_or_url()))
+    history::list(directory, Some(&run.paths.storage.resolve_links()?.path_or_url()))
 }
 
 /// Returns true if a VM is on record, but the last deploy to it did not finish. The state does not show that

@@ -339,9 +339,9 @@ impl<'a> StatusSources<'a> {
         };
         let Some(inputs) = &request.inputs else { return Ok(sources) };
         // Without a state there is nothing to report, so no CPI is installed.
-        record_commands::show(&run.paths.state)?;
+        record_commands::show(&run.paths.storage)?;
         let preparing = run.reporter.begin_stage("Preparing");
-        let state = State::read(&run.paths.state)?.unwrap_or_default();
+        let state = State::read(&run.paths.storage)?.unwrap_or_default();
         let manifest = prepare::load_deployed(run, inputs, &state)?;
         sources.endpoint = Some(resolve_endpoint(run, &manifest.provider()?)?);
         sources.run_credentials = (&manifest).into();
@@ -376,8 +376,8 @@ impl StatusCollector<'_> {
     /// Collects the status. Asks the agent each time. Asks the CPI, which takes one process per question,
     /// only the first time and when the VM on record changes or its agent starts or stops answering.
     pub fn collect(&mut self, reporter: &Reporter) -> Result<Status> {
-        let record = record_commands::show(&self.sources.run.paths.state)?;
-        let state = State::read(&self.sources.run.paths.state)?.unwrap_or_default();
+        let record = record_commands::show(&self.sources.run.paths.storage)?;
+        let state = State::read(&self.sources.run.paths.storage)?.unwrap_or_default();
         let (agent, agent_state, mounted_disks) = self.ask_agent(&state, reporter)?;
         let has_answered = agent.reply == AgentReply::Yes;
         self.ask_cpis(&state, has_answered, reporter)?;
@@ -567,12 +567,12 @@ impl StatusCollector<'_> {
                     }
                     PresenceStatus::No
                 }
-                Ok(Presence::Unknown(reason)) => {
-                    if reason.is_failure && presence_error.is_none() {
+                Ok(Presence::Unknown(doubt)) => {
+                    if doubt.is_failure && presence_error.is_none() {
                         presence_error =
-                            Some(format!("the CPI could not say whether {resource} exists: {reason}"));
+                            Some(format!("the CPI could not say whether {resource} exists: {doubt}"));
                     }
-                    asking.log_line(reason.to_string());
+                    asking.log_line(doubt.to_string());
                     PresenceStatus::Unknown
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted(_)) => return Err(error),

@@ -158,7 +158,7 @@ impl UntrackedListener {
         stemcell: &ArtifactIdentity,
     ) -> Error {
         let override_hint = "to create a VM regardless: `monopile create-env MANIFEST --ignore-untracked-vm`";
-        let (address, state) = (endpoint.address(), &run.paths.state);
+        let (address, storage) = (endpoint.address(), &run.paths.storage);
         match self {
             UntrackedListener::Vm { agent_id, vm, disks } => {
                 let disk_note = match disks.as_slice() {
@@ -170,15 +170,15 @@ impl UntrackedListener {
                 };
                 let error = Error::failure(format!("an untracked VM answers at {address}"))
                     .with_source(format!(
-                        "it accepts the manifest's credentials, but no VM is on record in '{state}'"
+                        "it accepts the manifest's credentials, but no VM is on record in '{storage}'"
                     ))
                     .with_note(format!("its agent ID is {agent_id}, and {disk_note}"))
                     .with_note("nothing was changed in the IaaS; another VM would get the same address");
                 let has_this_agent = |state: &State| state.vm().is_some_and(|vm| vm.agent_id == *agent_id);
-                let has_state = state
+                let has_state = storage
                     .resolve_links()
                     .is_ok_and(|storage| State::read(&storage).is_ok_and(|state| state.is_some()));
-                let place = if state.is_shared() { "URL" } else { "FILE" };
+                let place = if storage.is_shared() { "URL" } else { "FILE" };
                 let other_state_hint =
                     format!("if the VM has another state: `monopile SAME-COMMAND --state {place}`");
                 let error = match find_state_hint(run, inputs, "this VM", has_this_agent) {
@@ -211,7 +211,7 @@ impl UntrackedListener {
             UntrackedListener::Other(problem) => {
                 let owner = find_owner(endpoint);
                 let error = Error::failure(format!(
-                    "the address {address} is in use, and no VM is on record in '{state}'"
+                    "the address {address} is in use, and no VM is on record in '{storage}'"
                 ))
                 .with_notes(owner.as_ref().map(|owner| format!("{owner} listens there")))
                 .with_note(problem.clone());
@@ -253,7 +253,7 @@ fn find_state_hint(
     vm: &str,
     records: impl Fn(&State) -> bool,
 ) -> Option<String> {
-    let storage = run.paths.state.resolve_links().ok()?;
+    let storage = run.paths.storage.resolve_links().ok()?;
     let kept_versions = read_versions(&storage).unwrap_or_default();
     if let Some(version) = kept_versions.iter().find(|version| version.state.as_ref().is_ok_and(&records)) {
         let state = shell_word(&storage.to_string()).into_owned();
@@ -326,7 +326,7 @@ fn import_command(
     for (option, path) in path_options {
         path.iter().for_each(|path| add(option, &path.to_string_lossy()));
     }
-    add("--state", &run.paths.state.to_string());
+    add("--state", &run.paths.storage.to_string());
     add("--vm", vm.unwrap_or("VM-CID"));
     if let [disk] = disks {
         add("--disk", disk.as_str());

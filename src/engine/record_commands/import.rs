@@ -287,8 +287,8 @@ fn check(connection: &CpiConnection<'_>, stage: &Stage, resource: &Resource) -> 
             .with_hint(
                 "correct the CID, or the account, region or project in the properties of the manifest's CPI",
             )),
-        Presence::Unknown(reason) => {
-            stage.reporter().warn(format!("{resource} is recorded without a check: {reason}"));
+        Presence::Unknown(doubt) => {
+            stage.reporter().warn(format!("{resource} is recorded without a check: {doubt}"));
             Ok(())
         }
     }

@@ -8,7 +8,7 @@ use base::{Result, text};
 
 /// Replaces the state with a kept version and returns a summary in one sentence.
 pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> Result<String> {
-    let path = &run.paths.state;
+    let path = &run.paths.storage;
     let holder = Holder::this_process("state backup");
     let mut on_conflict = state_lock::lock_conflict_handler(run);
     Store::restore(path, &holder, &mut on_conflict, version, &mut |current_state, restored_state| {

@@ -156,7 +156,7 @@ pub(crate) fn vm_on_record(run: &RunContext, state: &State) -> Result<VmHandle> 
     if let Some(vm) = state.vm_handle() {
         return Ok(vm);
     }
-    let open_calls = show(&run.paths.state)?.open_calls;
+    let open_calls = show(&run.paths.storage)?.open_calls;
     let hints = hints_for_open_calls(&open_calls, "create-env").unwrap_or_else(|| {
         vec![
             match open_calls.is_empty() {
@@ -196,7 +196,7 @@ pub(crate) fn explain_deletion(error: Error, run: &RunContext, vm: &VmHandle) ->
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }
-    let open_calls = show(&run.paths.state).map(|overview| overview.open_calls).unwrap_or_default();
+    let open_calls = show(&run.paths.storage).map(|overview| overview.open_calls).unwrap_or_default();
     let is_deletion =
         |call: &&ShownCall| call.method == Method::DeleteVm.name() && call.status == OpenCallStatus::Running;
     let Some(call) = open_calls.iter().find(is_deletion) else { return error };

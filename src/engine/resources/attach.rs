@@ -102,8 +102,8 @@ fn check_presence(
     let asking = run.reporter.begin_stage(format!("Asking the CPI for disk {disk}"));
     match executor.ask_presence(&asking, &Resource::Disk(disk.clone()))? {
         Presence::Exists => {}
-        Presence::Unknown(reason) if is_recorded => {
-            run.reporter.warn(format!("disk {disk} is accepted without a check: {reason}"));
+        Presence::Unknown(doubt) if is_recorded => {
+            run.reporter.warn(format!("disk {disk} is accepted without a check: {doubt}"));
         }
         Presence::Gone => {
             asking.give_up("not found");
@@ -115,9 +115,9 @@ fn check_presence(
                     .with_hint("check the CID in the IaaS; the disks on record: `monopile disks MANIFEST`"),
             });
         }
-        Presence::Unknown(reason) => {
+        Presence::Unknown(doubt) => {
             return Err(Error::failure(format!("it is unknown whether disk {disk} exists"))
-                .with_source(reason.to_string())
+                .with_source(doubt.to_string())
                 .with_note("nothing was changed")
                 .with_retry_hint());
         }

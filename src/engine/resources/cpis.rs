@@ -44,7 +44,7 @@ pub fn list_cpis(target_environment: &TargetEnvironment, run: &RunContext) -> Re
         &manifest,
         &validating,
     )?;
-    let state = State::read(&run.paths.state)?.unwrap_or_else(State::new);
+    let state = State::read(&run.paths.storage)?.unwrap_or_else(State::new);
     let cpis = Cpis::find(run, cpi_inputs.borrowed(), &state, target_environment.cpi_api_version)?;
     validating.finish();
     let default = default_kind(&cpi_inputs.provider.cpi).map(|kind| (None, kind));

@@ -139,8 +139,8 @@ fn find_vm(executor: &Executor<'_>, run: &RunContext, cid: &VmCid, cpi: Option<&
                 return Ok(handle);
             }
             Presence::Gone => asking.give_up("not found"),
-            Presence::Unknown(reason) => {
-                asking.give_up(reason.to_string());
+            Presence::Unknown(doubt) => {
+                asking.give_up(doubt.to_string());
                 undecided_vm = undecided_vm.or(Some(handle));
             }
         }

@@ -23,7 +23,7 @@ use manifest::UserlandRef;
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// The storage of the state.
-    pub state: Storage,
+    pub storage: Storage,
     /// The scratch directory of this run. It is removed when the run ends.
     pub scratch: PathBuf,
     /// The cache, which runs and environments share (`$XDG_CACHE_HOME/monopile`).

@@ -7,7 +7,7 @@ use base::{Error, ErrorKind, Result};
 
 /// Fails if a signal arrived or the lock was lost. Everything done so far is on record.
 pub(crate) fn check_may_continue(run: &RunContext) -> Result<()> {
-    run.paths.state.check_lock()?;
+    run.paths.storage.check_lock()?;
     check_signal(run.signal())
 }
 

@@ -17,7 +17,7 @@ const REMOTE_POLL_PAUSE: Duration = Duration::from_secs(1);
 /// Locks and reads the state for `command`. Reports once which run holds the lock.
 pub(crate) fn open(run: &RunContext, command: &str) -> Result<Store> {
     let holder = Holder::this_process(command);
-    let store = Store::open_waiting(&run.paths.state, &holder, &mut lock_conflict_handler(run))?;
+    let store = Store::open_waiting(&run.paths.storage, &holder, &mut lock_conflict_handler(run))?;
     if let Some(holder) = store.describe_previous_holder() {
         run.reporter.warn(format!("the lease of {holder} has expired; it is taken over"));
     }
@@ -49,7 +49,7 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
                 text::format_duration(timeout)
             ));
         }
-        let interval = if run.paths.state.is_shared() { REMOTE_POLL_PAUSE } else { POLL_PAUSE };
+        let interval = if run.paths.storage.is_shared() { REMOTE_POLL_PAUSE } else { POLL_PAUSE };
         signals::pause(run, interval.min(remaining_time))
     }
 }

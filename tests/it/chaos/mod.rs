@@ -4,8 +4,8 @@
 //! The cloud is that of the built-in `local` CPI, with real agents. The scripted CPI before it misbehaves and
 //! keeps an inventory of its own: a ledger of what each request created and deleted. A proxy before the agent
 //! stalls. A running VM, a disk, a snapshot and a stemcell of others are in the same cloud. A life is drawn
-//! from its seed: some commands with their disturbances, and then the recovery. In every fourth life, the CPI
-//! is compiled and runs in a userland.
+//! from its seed: some commands with their disturbances, and then the recovery. In lives whose seed is
+//! divisible by four, the CPI is compiled and runs in a userland.
 //!
 //! Checked after each command, against the inventory and not against the state:
 //!

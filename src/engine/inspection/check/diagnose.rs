@@ -381,10 +381,10 @@ fn finding(checked_resource: &CheckedResource, is_detached: bool, problems: &[Pr
             (FindingStatus::AsRecorded, "it is kept with its data, detached from the VM".to_owned())
         }
         Presence::Exists => (FindingStatus::AsRecorded, String::new()),
-        Presence::Unknown(reason) if checked_resource.is_to_be_deleted => {
-            (FindingStatus::Unknown, format!("it was to be deleted; the next run tries again; {reason}"))
+        Presence::Unknown(doubt) if checked_resource.is_to_be_deleted => {
+            (FindingStatus::Unknown, format!("it was to be deleted; the next run tries again; {doubt}"))
         }
-        Presence::Unknown(reason) => (FindingStatus::Unknown, reason.to_string()),
+        Presence::Unknown(doubt) => (FindingStatus::Unknown, doubt.to_string()),
     };
     Finding::new(kind, cid, cpi, status, detail)
 }

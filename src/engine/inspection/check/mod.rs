@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::cpi::create_private_directory;
 use crate::cpi_set;
-use crate::deploy::{CreateEnvRequest, recreate_unfinished};
+use crate::deploy::{CreateEnvRequest, recreate_even_unfinished};
 use crate::effects::{Effect, instructions_to_forget};
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::run_context::{Paths, RunContext, signals};
@@ -351,7 +351,7 @@ impl CloudCheckResult {
     }
 
     /// Returns the verdict if no problem was found.
-    pub fn all_clear(&self) -> Option<String> {
+    pub fn summary_without_problems(&self) -> Option<String> {
         let verdict = match self {
             CloudCheckResult { problems, .. } if !problems.is_empty() => return None,
             CloudCheckResult { is_anything_on_record: false, .. } => {
@@ -598,7 +598,8 @@ fn check_and_repair(
                 let recreate_run = with_own_scratch(run, &format!("new-vm-{number}"))?;
                 let vm_is_gone = treated_problem.problem.kind == ProblemKind::MissingVm;
                 let request = CreateEnvRequest { vm_is_gone, ..request.deploy.clone() };
-                recreate_unfinished(&request, &RunContext { confirm: None, ..recreate_run }, &state).map(drop)
+                recreate_even_unfinished(&request, &RunContext { confirm: None, ..recreate_run }, &state)
+                    .map(drop)
             }
             outcome => outcome.map(drop),
         };

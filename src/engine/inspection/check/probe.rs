@@ -51,7 +51,7 @@ pub(super) struct Probe<'a> {
 }
 
 impl<'a> Probe<'a> {
-    /// Connects the CPI of the VM; other CPIs are connected when they are needed.
+    /// Finds the CPIs and creates the client of the agent. Neither is asked yet.
     pub(super) fn open(
         request: &ReportRequest,
         run: &'a RunContext,

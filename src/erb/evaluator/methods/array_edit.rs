@@ -40,7 +40,7 @@ const EDIT_METHODS: &[&str] = &[
     "shuffle!",
 ];
 
-/// A length that no array in Ruby can have.
+/// The maximum length of an array in Ruby.
 const MAX_ARRAY_ITEMS: i64 = 1 << 60;
 
 impl Interpreter {

@@ -130,7 +130,7 @@ impl Interpreter {
     /// that the method makes of them.
     fn count_call_cost(&mut self, receiver: &Value, name: &str, args: &Args) -> EvalResult<()> {
         let size = value_size(receiver);
-        if size > FREE_BYTES && !is_constant_time(receiver, name) {
+        if size > MAX_FREE_COPY_BYTES && !is_constant_time(receiver, name) {
             meter::count_scratch_memory(size)?;
             // Collections copy references, which takes less time for each byte than text.
             let is_text = matches!(receiver, Value::Str(_) | Value::Symbol(_) | Value::Big(_));
@@ -138,7 +138,7 @@ impl Interpreter {
         }
         for value in &args.list {
             if let Value::Str(text) = value
-                && text.get().len() > FREE_BYTES
+                && text.get().len() > MAX_FREE_COPY_BYTES
             {
                 self.use_scratch(text.get().len())?;
             }
@@ -259,8 +259,8 @@ impl Interpreter {
     }
 }
 
-/// Work on values smaller than this many bytes counts no steps beyond that of the call.
-const FREE_BYTES: usize = 256;
+/// Copies of values of up to this many bytes are not counted.
+const MAX_FREE_COPY_BYTES: usize = 256;
 
 /// Returns the size of a value in bytes, without the values in it.
 fn value_size(value: &Value) -> usize {
