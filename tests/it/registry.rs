@@ -328,7 +328,8 @@ fn signal_ends_the_wait_for_the_registry() {
     let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
     interrupt(run_until(&hello, hello.command("create-env", &[]), "cannot be started again yet"));
     drop(listener);
-    let waits = run_until(&hello, hello.command("create-env", &[]), "of an earlier run is still running");
+    let waits =
+        run_until(&hello, hello.command("create-env", &[]), "of an earlier run, which is still running");
     wait_until("the registry answers", || answers(port));
     interrupt(waits);
     let stderr = hello.world.read("stderr");
@@ -341,7 +342,7 @@ fn signal_ends_the_wait_for_the_registry() {
     }
 
     let forgets = hello.command("create-env", &["--forget-open-calls"]);
-    let mut goes_on = run_until(&hello, forgets, "of an earlier run is still running");
+    let mut goes_on = run_until(&hello, forgets, "of an earlier run, which is still running");
     wait_until("the registry answers", || answers(port));
     hello.release_call();
     assert!(goes_on.end().success(), "{}", hello.world.read("stderr"));

@@ -22,8 +22,8 @@ const MAX_EDGE_BYTES: usize = 1024;
 const PREVIEW_CHARS: usize = 16;
 /// The number of bytes that they stand for.
 const PREVIEW_BYTES: usize = PREVIEW_CHARS / 4 * 3;
-/// The first decoded byte of a text at the start of base64 is before this one, because the first character may
-/// have been cut off.
+/// The first decoded byte of a text at the start of base64 is before this one, because the first character
+/// may have been cut off.
 const MAX_TEXT_START: usize = 4;
 /// Marks a byte that is not base64 in [`SEXTETS`].
 const NOT_BASE64: u8 = 0xff;
@@ -198,14 +198,14 @@ impl<'t> DecodedView<'t> {
         if values.contains(&NOT_BASE64) {
             return true;
         }
-        let mut decoded = [0; PREVIEW_BYTES];
-        for (bytes, quantum) in decoded.chunks_exact_mut(3).zip(values.chunks_exact(4)) {
+        let mut buffer = [0; PREVIEW_BYTES];
+        for (bytes, quantum) in buffer.chunks_exact_mut(3).zip(values.chunks_exact(4)) {
             let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
             bytes.copy_from_slice(&bits.to_be_bytes()[1..]);
         }
-        let decoded = &decoded[..decoded_bytes(preview.len())];
+        let first_bytes = &buffer[..decoded_bytes(preview.len())];
         let mut start = 0;
-        for chunk in decoded.utf8_chunks() {
+        for chunk in first_bytes.utf8_chunks() {
             let text = chunk.valid();
             if start >= MAX_TEXT_START {
                 return false;
@@ -237,8 +237,8 @@ impl<'t> DecodedView<'t> {
             )
     }
 
-    /// Decodes a run, with each alignment that `may_match` accepts and at which it may be text, and passes the
-    /// texts to `visit` until that returns true.
+    /// Decodes a run, with each alignment that `may_match` accepts and at which it may be text, and passes
+    /// the texts to `visit` until that returns true.
     fn visit_decoded_edges(
         &self,
         range: &Range<usize>,

@@ -200,7 +200,7 @@ fn interrupted_deploy_has_one_hint_that_works() {
 
     assert_eq!(interrupt(&hello, "recreate", &[]), continue_hint);
     let other = run(&hello, "recreate", &["-v", "mbus_port=6869"]).exits_with(3);
-    assert!(other.stderr.contains("the manifest was not deployed before it"), "{}", other.stderr);
+    assert!(other.stderr.contains("needs a finished deploy of this manifest"), "{}", other.stderr);
     run(&hello, "recreate", &["--skip-drain"]).success();
 
     // A saved plan is outdated once a run has begun to take it.

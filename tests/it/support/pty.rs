@@ -150,12 +150,19 @@ impl Pty {
 
     /// Waits like [`Self::end`], with another timeout.
     pub(crate) fn end_within(&mut self, timeout: Duration) -> i32 {
+        self.end_with_answers("", timeout)
+    }
+
+    /// Waits like [`Self::end_within`], and presses these keys again and again, because a program discards
+    /// what was typed before its question.
+    pub(crate) fn end_with_answers(&mut self, answer: &str, timeout: Duration) -> i32 {
         let _wait = name_wait("a program on a terminal ends");
         let start = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 break status;
             }
+            self.press(answer);
             assert!(start.elapsed() < timeout, "it does not end:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(20));
         };
