@@ -200,8 +200,7 @@ impl<'t> DecodedView<'t> {
         }
         let mut buffer = [0; PREVIEW_BYTES];
         for (bytes, quantum) in buffer.chunks_exact_mut(3).zip(values.chunks_exact(4)) {
-            let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
-            bytes.copy_from_slice(&bits.to_be_bytes()[1..]);
+            bytes.copy_from_slice(&decode_quantum(quantum));
         }
         let first_bytes = &buffer[..decoded_bytes(preview.len())];
         let mut start = 0;
@@ -333,9 +332,7 @@ impl<'t> DecodedView<'t> {
     ) -> (Vec<(usize, DecodedView<'static>)>, usize) {
         let mut bytes = Vec::with_capacity(base64_run.values.len());
         for quantum in base64_run.values.get(alignment..).unwrap_or_default().chunks(4) {
-            let bits = quantum.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
-            let [_, first, second, third] = (bits << (6 * (4 - quantum.len()))).to_be_bytes();
-            bytes.extend([first, second, third].into_iter().take(quantum.len().saturating_sub(1)));
+            bytes.extend(decode_quantum(quantum).into_iter().take(decoded_bytes(quantum.len())));
         }
         let mut views = Vec::new();
         let mut start = 0;
@@ -355,6 +352,13 @@ impl<'t> DecodedView<'t> {
         }
         (views, bytes.len())
     }
+}
+
+/// Decodes the values of up to four base64 characters. Missing ones count as 0.
+fn decode_quantum(values: &[u8]) -> [u8; 3] {
+    let bits = values.iter().fold(0, |bits, value| bits << 6 | u32::from(*value));
+    let [_, first, second, third] = (bits << (6 * (4 - values.len()))).to_be_bytes();
+    [first, second, third]
 }
 
 /// Returns the number of bytes for which this number of base64 characters stands.
