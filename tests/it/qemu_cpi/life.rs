@@ -402,6 +402,8 @@ fn root_file_system_without_debian_boots() {
     for name in ["kernel", "initrd"] {
         life.replace(&format!("{properties}/{name}?"), json!(stemcell.with_extension(name)));
     }
+    assert_eq!(life.run(&create).code, 5);
+    super::wait_for_console(&life.cloud(), "tiny guest");
     let failed_run = life.run(&create);
     assert!(
         failed_run.code == 5 && failed_run.output.contains("net.ifnames=0 tiny guest"),
@@ -422,7 +424,10 @@ fn stemcell_without_debian_boots() {
         .file("./boot/grub/core.img", "");
     let stemcell = make_stemcell(&world, base, &[], "bosh-openstack-kvm-debian-");
     let life = VmLife::new(&stemcell);
-    let failed_run = life.run(&["create-env", "--boot-timeout", super::BOOT_TIMEOUT]);
+    let create = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
+    assert_eq!(life.run(&create).code, 5);
+    super::wait_for_console(&life.cloud(), "tiny guest");
+    let failed_run = life.run(&create);
     assert!(failed_run.code == 5 && failed_run.output.contains("tiny guest"), "{}", failed_run.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
 }

@@ -13,13 +13,14 @@ use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::network::Network;
-use crate::support::process::{RunToEnd, WaitForEnd, poll, prepare, wait_until};
+use crate::support::process::{RunToEnd, WaitForEnd, poll, poll_within, prepare, wait_until};
 use crate::support::tarballs::{StemcellTarball, Tar};
 use crate::support::{MONOPILE, Run, World, free_port};
 
@@ -40,9 +41,20 @@ fn guest() -> Vec<u8> {
     image
 }
 
-/// The time that a run waits for the agent of a guest without one. Beside other tests, the guest may take a
-/// minute to print.
-const BOOT_TIMEOUT: &str = "75s";
+/// The time that a run waits for the agent of a guest without one.
+const BOOT_TIMEOUT: &str = "5s";
+
+/// Waits until the guest of the only VM has printed a text, which may take minutes beside other tests.
+#[track_caller]
+fn wait_for_console(cloud: &Path, text: &str) {
+    let vms: Vec<_> = fs::read_dir(cloud.join("vms")).unwrap().flatten().collect();
+    assert_eq!(vms.len(), 1, "{vms:?}");
+    let console = vms[0].path().join("console.log");
+    poll_within(Duration::from_secs(600), &format!("the guest prints '{text}'"), || {
+        let output = fs::read(&console).unwrap_or_default();
+        String::from_utf8_lossy(&output).contains(text).then_some(())
+    });
+}
 
 /// The methods of contract v2 that a director or `create-env` calls.
 const METHODS: [&str; 20] = [
@@ -493,6 +505,15 @@ impl SilentVm {
         self.world.run([&[command][..], &options, extra_args].concat())
     }
 
+    /// Waits in vain for the agent before and after the guest has printed a text. Returns the second run.
+    #[track_caller]
+    fn wait_in_vain(&self, text: &str) -> Run {
+        let wait = || self.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
+        wait();
+        wait_for_console(&self.cloud(), text);
+        wait()
+    }
+
     fn cloud(&self) -> PathBuf {
         self.world.home().join(".local/state/monopile/qemu")
     }
@@ -507,7 +528,7 @@ impl SilentVm {
 #[test]
 fn agent_that_does_not_start_is_described_by_the_console() {
     let vm = SilentVm::new(guest());
-    let failed_run = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
+    let failed_run = vm.wait_in_vain("tiny guest");
     assert!(failed_run.stderr.contains("the last lines of the console of VM"), "{}", failed_run.stderr);
     assert!(failed_run.stderr.contains("tiny guest"), "{}", failed_run.stderr);
     assert!(
@@ -527,7 +548,7 @@ fn agent_that_does_not_start_is_described_by_the_console() {
 fn kernel_panic_is_named_where_the_agent_is_silent() {
     let vm = SilentVm::new(guest_that_only_prints("[    1.5] Kernel panic - not syncing: no init\r\n"));
     let panic_message = "panicked: Kernel panic - not syncing: no init";
-    let stderr = vm.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5).stderr;
+    let stderr = vm.wait_in_vain("Kernel panic").stderr;
     assert!(stderr.contains("note: the kernel of VM 'vm-") && stderr.contains(panic_message), "{stderr}");
     assert!(stderr.contains("hint: use another stemcell, or give the VM more memory: `ram`"), "{stderr}");
     assert!(!stderr.contains("--boot-timeout 30m"), "{stderr}");
