@@ -387,22 +387,22 @@ impl PartialInputs {
         outline?;
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
+        let mbus = MbusOutline::of(&self.root);
         self.store = match open_store(inputs, &self.given_values, &self.definitions) {
             Err(error) if inputs.lacks_vars_store_name() => {
                 // The check may fail with a better error, which names the vars store.
-                check(&values(&self.definitions, &self.given_values, None))?;
+                check(&values(&self.definitions, &self.given_values, None, &mbus))?;
                 return Err(error);
             }
             result => result?,
         };
-        let values_before = values(&self.definitions, &self.given_values, self.store.as_ref());
+        let values_before = values(&self.definitions, &self.given_values, self.store.as_ref(), &mbus);
         check(&values_before)?;
         let new_store_path =
             self.store.as_ref().filter(|store| !store.exists()).map(|store| store.path().to_owned());
 
         // Values of variables, which interpolation inserts, may have parentheses.
         let open_reference_warnings = unclosed_warnings(&self.root);
-        let mbus = MbusOutline::of(&self.root);
         let mut resolver = Resolver::new(&self.given_values, &self.definitions, self.store.as_mut(), now);
         resolver.generate()?;
         resolver.remove_satisfied_definitions(&mut self.root)?;
@@ -456,7 +456,7 @@ impl PartialInputs {
             }
         }
         self.previous_mbus = mbus.previous(&self.given_values, &self.definitions, self.store.as_mut(), now);
-        self.values = values(&self.definitions, &self.given_values, self.store.as_ref());
+        self.values = values(&self.definitions, &self.given_values, self.store.as_ref(), &mbus);
         let is_new = |(value_after, value_before): &(&VariableValue, &VariableValue)| {
             value_after.value != value_before.value
         };

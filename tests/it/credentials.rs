@@ -158,6 +158,45 @@ fn vars_store_of_another_environment_stops_the_run() {
     assert_eq!(hello.leftovers(), Vec::<String>::new());
 }
 
+/// Removes a variable from the vars store.
+fn remove_from_store(hello: &Hello, name: &str) {
+    let mut store: serde_json::Map<String, serde_json::Value> =
+        serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
+    assert!(store.remove(name).is_some());
+    hello.world.write("creds.yml", serde_json::to_string(&store).unwrap());
+}
+
+#[test]
+fn credential_that_the_agent_needs_is_not_generated_again() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    assert_eq!(hello.ask_counter(), 1);
+    let deployed_store = hello.world.read("creds.yml");
+    hello.take_requests();
+    // The CA of the agent's certificate is in the store, so a new certificate is no other credential.
+    remove_from_store(&hello, "mbus_bootstrap_ssl");
+    let plan = hello.world.finish(hello.command("plan", &[])).success();
+    assert!(!plan.stderr.contains("agent refuses"), "{}", plan.stderr);
+    for names in [&["mbus_bootstrap_password"][..], &["mbus_bootstrap_ssl", "default_ca"]] {
+        hello.world.write("creds.yml", &deployed_store);
+        names.iter().for_each(|name| remove_from_store(&hello, name));
+        let store_before = hello.world.read("creds.yml");
+        for command in ["plan", "create-env", "status", "stop-env"] {
+            let run = hello.world.finish(hello.command(command, &[])).exits_with(3);
+            assert!(run.stderr.contains("the deployed credentials are missing: "), "{}", run.stderr);
+            assert!(run.stderr.contains("cause: the vars store 'creds.yml' "), "{}", run.stderr);
+            assert!(names.iter().all(|name| run.stderr.contains(name)), "{names:?}: {}", run.stderr);
+            assert!(run.stderr.contains("hint: put the deployed values back into"), "{}", run.stderr);
+        }
+        assert_eq!(hello.world.read("creds.yml"), store_before);
+        assert!(hello.take_requests().is_empty());
+    }
+    let run = hello.create(&["--new-credentials"]).success();
+    assert!(run.stderr.contains("the jobs cannot be stopped before the VM is replaced"), "{}", run.stderr);
+    assert_eq!(hello.ask_counter(), 2);
+    hello.delete(&[]).success();
+}
+
 #[test]
 fn agent_that_refuses_a_changed_credential_is_not_broken() {
     let mut hello = Hello::new();
@@ -302,22 +341,30 @@ fn plan_lists_the_credentials_that_change() {
     let mut values: serde_json::Value = serde_yaml::from_str(&hello.world.read("creds.yml")).unwrap();
     values.as_object_mut().unwrap().remove("mbus_bootstrap_password");
     hello.world.write("part.yml", values.to_string());
-    let plan = hello.world.finish(hello.command("plan", &["--vars-store", "part.yml"])).success();
+    let plan = hello
+        .world
+        .finish(hello.command("plan", &["--vars-store", "part.yml", "--new-credentials"]))
+        .success();
     assert!(plan.stdout.contains("Credentials that change: mbus_bootstrap_password\n"), "{}", plan.stdout);
-    let run = hello.world.finish(hello.command("plan", &["--vars-store", "part.yml", "--json"])).success();
+    let run = hello
+        .world
+        .finish(hello.command("plan", &["--vars-store", "part.yml", "--new-credentials", "--json"]))
+        .success();
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(report["credentials"], json!(["mbus_bootstrap_password"]));
     values["mbus_bootstrap_password"] = json!("another-one");
     hello.world.write("part.yml", values.to_string());
     let plan = hello.world.finish(hello.command("plan", &["-l", "part.yml"])).success();
     assert!(plan.stdout.contains("Credentials that change: mbus_bootstrap_password\n"), "{}", plan.stdout);
-    // If a part of the values is given in any way, the others do not count as forgotten.
+    // A part of the values may be given in any way. Those that the agent needs count as forgotten.
     let password = "mbus_bootstrap_password=dxq3vh81zkcm5b9t";
-    let plan = hello.world.finish(hello.command("plan", &["-v", password])).success();
+    let run = hello.world.finish(hello.command("plan", &["-v", password])).exits_with(3);
+    assert!(run.stderr.contains("missing: default_ca, mbus_bootstrap_ssl\n"), "{}", run.stderr);
+    let plan = hello.world.finish(hello.command("plan", &["-v", password, "--new-credentials"])).success();
     let changes = "Credentials that change: default_ca, mbus_bootstrap_ssl\n";
     assert!(plan.stdout.contains(changes), "{}", plan.stdout);
 
-    let mut by_environment = hello.command("plan", &["--vars-env", "HELLO"]);
+    let mut by_environment = hello.command("plan", &["--vars-env", "HELLO", "--new-credentials"]);
     by_environment.env("HELLO_mbus_bootstrap_password", "dxq3vh81zkcm5b9t");
     let plan = hello.world.finish(by_environment).success();
     assert!(plan.stdout.contains(changes), "{}", plan.stdout);

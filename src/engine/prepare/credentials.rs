@@ -7,8 +7,8 @@ use base::text::comma_list;
 use base::{Error, Result};
 use manifest::{Inputs, LoadedManifest, VariableValue};
 
-/// Fails if the source of the deployed credentials is missing, because all of them would then be generated
-/// again. Also fails if another source seems to be given in its place.
+/// Fails if deployed credentials would be generated again because their source is missing, or because the one
+/// that the agent needs is missing in it. Also fails if another source seems to be given in its place.
 pub(crate) fn check(
     run: &RunContext,
     inputs: &Inputs,
@@ -54,10 +54,14 @@ pub(super) fn check_source(
     let hints_to_pass = |name: &str| {
         CredentialDigests::hints_to_pass(deployed_digests, name, &run_credentials, &run.redactor)
     };
-    let missing_names = match deployed_digests {
+    let mut missing_names = match deployed_digests {
         Some(digests) => digests.names_with_missing_source(values),
         None => missing_names_of_bosh_state(state, values),
     };
+    if missing_names.is_empty() && state.vm_handle().is_some() {
+        missing_names =
+            deployed_digests.map(|digests| digests.missing_names_for_agent(values)).unwrap_or_default();
+    }
     if let Some(first) = missing_names.first() {
         let error =
             Error::invalid(format!("the deployed credentials are missing: {}", comma_list(&missing_names)))

@@ -60,6 +60,7 @@ fn credentials_of_a_vm_stay_on_record_with_it() {
             value: Some(value.into()),
             is_stored: true,
             was_rotated: false,
+            is_for_agent: false,
         });
         CredentialDigests::of(&run_credentials).unwrap()
     };

@@ -88,6 +88,16 @@ impl CredentialDigests {
         })
     }
 
+    /// Returns the names of all variables without a value if the VM's agent would refuse a new value of one.
+    pub fn missing_names_for_agent<'v>(&self, values: &'v [VariableValue]) -> Vec<&'v str> {
+        let missing_variables: Vec<&VariableValue> =
+            self.recorded_variables(values).filter(|variable| variable.value.is_none()).collect();
+        match missing_variables.iter().any(|variable| variable.is_for_agent) {
+            true => missing_variables.iter().map(|variable| variable.name.as_str()).collect(),
+            false => Vec::new(),
+        }
+    }
+
     /// Returns the names of the variables that seem to come from another source than the deployed ones, such
     /// as the vars store of another environment: nearly all values of a source differ. Rotated values do not
     /// count, because only the right vars store keeps their earlier values.
@@ -198,6 +208,7 @@ mod tests {
             value: value.map(str::to_owned),
             is_stored: *is_stored,
             was_rotated: false,
+            is_for_agent: false,
         };
         variables.iter().map(variable).collect()
     }

@@ -1,7 +1,10 @@
 //! The agent's credentials that a rotation replaced and that the VM still has.
 
+use std::collections::BTreeSet;
+
 use time::OffsetDateTime;
 
+use super::syntax::{as_single_reference, referenced_variables};
 use super::{Definitions, GivenValues, Resolver};
 use crate::vars_store::{VarsStore, previous};
 use yaml::Node;
@@ -35,6 +38,25 @@ impl MbusOutline {
     pub(crate) fn of(root: &Node) -> Self {
         let part = |key: &str| root.get("cloud_provider")?.get(key).cloned();
         MbusOutline { mbus: part("mbus"), cert: part("cert") }
+    }
+
+    /// Returns the names of the variables whose new values the agent of a deployed VM refuses. A certificate
+    /// without a value is not among them if its CA has one: the agent's certificate is of the same CA.
+    pub(super) fn names_for_agent(
+        &self,
+        definitions: &Definitions,
+        has_value: impl Fn(&str) -> bool,
+    ) -> BTreeSet<String> {
+        let names_in = |part: &Option<Node>| part.as_ref().map(referenced_variables).unwrap_or_default();
+        let mut names = names_in(&self.cert);
+        names.retain(|name| {
+            let options = definitions.get(name).and_then(|definition| definition.options.as_ref());
+            let ca = options.and_then(|options| options.get("ca")?.as_str());
+            let ca_name = ca.map(|ca| as_single_reference(ca).map_or(ca, |reference| reference.variable()));
+            has_value(name) || !ca_name.is_some_and(&has_value)
+        });
+        names.extend(names_in(&self.mbus));
+        names
     }
 
     /// Returns the earlier values, the latest first. Values that cannot be determined are left out.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Definitions, GivenValues};
+use super::{Definitions, GivenValues, MbusOutline};
 use crate::vars_store::{VarsStore, previous};
 use base::encoding::sorted_json;
 use yaml::Node;
@@ -18,6 +18,9 @@ pub struct VariableValue {
     pub is_stored: bool,
     /// True if a rotation replaced its value, and the earlier one is kept until the next deploy.
     pub was_rotated: bool,
+    /// True if the agent of a VM that has another value refuses this run: `cloud_provider.mbus` or
+    /// `cloud_provider.cert` refers to the variable.
+    pub is_for_agent: bool,
 }
 
 impl std::fmt::Debug for VariableValue {
@@ -31,11 +34,15 @@ pub(crate) fn values(
     definitions: &Definitions,
     given_values: &GivenValues,
     store: Option<&VarsStore>,
+    mbus: &MbusOutline,
 ) -> Vec<VariableValue> {
     let typed_definitions = definitions.iter().filter(|definition| definition.kind.is_some());
     let rotation_lists = store.and_then(VarsStore::previous).into_iter().chain(given_values.previous());
     let rotated_names: BTreeSet<&str> =
         rotation_lists.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
+    let has_value =
+        |name: &str| given_values.get(name).or_else(|| store.and_then(|store| store.get(name))).is_some();
+    let agent_names = mbus.names_for_agent(definitions, has_value);
     typed_definitions
         .map(|definition| {
             let given_value = given_values.get(&definition.name);
@@ -44,6 +51,7 @@ pub(crate) fn values(
                 name: definition.name.clone(),
                 is_stored: given_value.is_none() && value.is_some(),
                 was_rotated: rotated_names.contains(definition.name.as_str()),
+                is_for_agent: agent_names.contains(&definition.name),
                 value,
             }
         })
