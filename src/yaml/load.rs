@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::node::Key;
 use super::position::LineColumn;
 use super::scalar::{self, ResolvedScalar};
-use super::syntax_tree::{self, MAX_DEPTH, NodeId, RawContent, SyntaxTree};
+use super::syntax_tree::{self, Contents, MAX_DEPTH, NodeId, RawContent, SyntaxTree};
 use super::{Data, Error, Mapping, Node, Position};
 use base64::Engine;
 use foldhash::fast::RandomState;
@@ -47,7 +47,7 @@ fn load_shared(text: &str, source: &Arc<PathBuf>) -> Result<Node, Error> {
     syntax_tree::parse(text, |tree| decode(tree, source))?
 }
 
-fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
+fn decode(tree: SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     if tree.has_more_documents {
         tracing::warn!(file = %source.display(), "several YAML documents: only the first is used");
     }
@@ -70,9 +70,10 @@ fn decode(tree: &SyntaxTree<'_>, source: &Arc<PathBuf>) -> Result<Node, Error> {
     decoder.decode_node(root)
 }
 
-/// Builds the nodes of a document from its syntax tree. Positions have the file `source`.
+/// Builds the nodes of a document from its syntax tree, and frees the tree meanwhile, because both together
+/// need twice the memory. Positions have the file `source`.
 struct Decoder<'a> {
-    tree: &'a SyntaxTree<'a>,
+    tree: SyntaxTree<'a>,
     source: &'a Arc<PathBuf>,
     /// For each node of the tree, true while the node is being decoded.
     is_open: Vec<bool>,
@@ -169,16 +170,17 @@ impl<'a> Decoder<'a> {
 
     fn decode_node(&mut self, id: NodeId) -> Result<Node, Error> {
         self.count(id)?;
-        let tree = self.tree;
-        let data = match tree.content(id) {
+        self.tree.free_before(id);
+        let position = self.position(id);
+        let data = match self.tree.content(id) {
             RawContent::Scalar { text, is_plain } => self.decode_scalar(id, text, is_plain)?,
             RawContent::Alias(target) => {
                 return self.follow_alias(id, target, Self::decode_node);
             }
-            RawContent::Seq(contents) => {
+            RawContent::Seq(mut contents) => {
                 self.enter(id)?;
-                let mut items = Vec::with_capacity(tree.items(id, contents).count());
-                for item in tree.items(id, contents) {
+                let mut items = Vec::with_capacity(self.tree.items(contents).count());
+                while let Some(item) = contents.take_next(&self.tree) {
                     items.push(self.decode_node(item)?);
                 }
                 self.leave(id);
@@ -186,12 +188,12 @@ impl<'a> Decoder<'a> {
             }
             RawContent::Map(contents) => {
                 let mut entries = Entries::default();
-                entries.pairs.reserve_exact(tree.entries(id, contents).count());
-                self.add_entries(id, &mut entries, false)?;
+                entries.pairs.reserve_exact(self.tree.entries(contents).count());
+                self.add_entries(id, contents, &mut entries, false)?;
                 Data::Map(Mapping::from_iter(entries.pairs))
             }
         };
-        Ok(Node { data, position: self.position(id) })
+        Ok(Node { data, position })
     }
 
     /// Counts a node, and rejects the document if aliases add too much to it.
@@ -260,20 +262,28 @@ impl<'a> Decoder<'a> {
 
     /// Adds the entries of a mapping. Entries of a merge key give way to those of the mapping itself, and a
     /// key that is set twice is an error.
-    fn add_entries(&mut self, id: NodeId, entries: &mut Entries<'a>, is_merged: bool) -> Result<(), Error> {
+    fn add_entries(
+        &mut self,
+        id: NodeId,
+        mut contents: Contents,
+        entries: &mut Entries<'a>,
+        is_merged: bool,
+    ) -> Result<(), Error> {
         self.enter(id)?;
-        let tree = self.tree;
-        let RawContent::Map(contents) = tree.content(id) else { return Ok(()) };
-        for (key, value) in tree.entries(id, contents) {
+        while let (Some(key), Some(value)) = (contents.take_next(&self.tree), contents.take_next(&self.tree))
+        {
             if self.is_merge(key) {
                 self.add_merged(value, entries)?;
                 continue;
             }
             let key_node = self.decode_node(key)?;
+            let key_position = self.tree.position(key);
             if matches!(key_node.data, Data::Seq(_) | Data::Map(_)) {
-                return Err(self
-                    .error_at(key, format!("a {} cannot be a key", key_node.kind()))
-                    .with_hint("put the key in quotes, so that it is a string"));
+                return Err(Error::at_line_column(
+                    key_position,
+                    format!("a {} cannot be a key", key_node.kind()),
+                )
+                .with_hint("put the key in quotes, so that it is a string"));
             }
             let index_key = self.index_key(key, &key_node);
             let value_node = self.decode_node(value)?;
@@ -284,7 +294,8 @@ impl<'a> Decoder<'a> {
                     first.line,
                     first.column
                 );
-                return Err(self.error_at(key, problem).with_hint("remove or rename one of the two keys"));
+                return Err(Error::at_line_column(key_position, problem)
+                    .with_hint("remove or rename one of the two keys"));
             }
         }
         self.leave(id);
@@ -294,11 +305,8 @@ impl<'a> Decoder<'a> {
     /// Returns the key under which the entry is indexed. It borrows the text of an untagged string from the
     /// document.
     fn index_key(&self, id: NodeId, key: &Node) -> Option<Key<'a>> {
-        let tree = self.tree;
-        match (&key.data, tree.content(id)) {
-            (Data::String(_), RawContent::Scalar { text, .. }) if tree.tag(id).is_none() => {
-                Some(Key::String(text.into()))
-            }
+        match (&key.data, self.tree.document_text(id)) {
+            (Data::String(_), Some(text)) if self.tree.tag(id).is_none() => Some(Key::String(text.into())),
             (data, _) => Key::of(data).map(Key::into_owned),
         }
     }
@@ -317,7 +325,7 @@ impl<'a> Decoder<'a> {
         match self.tree.content(id) {
             RawContent::Seq(contents) => {
                 // The first mapping takes precedence, so it is merged last.
-                let items: Vec<NodeId> = self.tree.items(id, contents).collect();
+                let items: Vec<NodeId> = self.tree.items(contents).collect();
                 items.into_iter().rev().try_for_each(|item| self.add_merged_mapping(item, entries))
             }
             _ => self.add_merged_mapping(id, entries),
@@ -327,11 +335,11 @@ impl<'a> Decoder<'a> {
     fn add_merged_mapping(&mut self, id: NodeId, entries: &mut Entries<'a>) -> Result<(), Error> {
         self.count(id)?;
         match self.tree.content(id) {
-            RawContent::Map(_) => self.add_entries(id, entries, true),
-            RawContent::Alias(target) if matches!(self.tree.content(target), RawContent::Map(_)) => self
+            RawContent::Map(contents) => self.add_entries(id, contents, entries, true),
+            RawContent::Alias(target) if let RawContent::Map(contents) = self.tree.content(target) => self
                 .follow_alias(id, target, |decoder, target| {
                     decoder.count(target)?;
-                    decoder.add_entries(target, entries, true)
+                    decoder.add_entries(target, contents, entries, true)
                 }),
             _ => Err(self
                 .error_at(id, "'<<' takes a mapping or a list of mappings")

@@ -13,6 +13,7 @@ mod problem;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 
 use granit_parser::{ErrorKind, Event, Marker, Parser, ScalarStyle, ScanError, Span};
 
@@ -48,11 +49,23 @@ pub enum RawContent<'n> {
     Map(Contents),
 }
 
-/// The nodes in a collection.
+/// The nodes in a collection that were not read yet.
 #[derive(Clone, Copy)]
 pub struct Contents {
+    next: NodeId,
     /// The first node after the collection and all its nodes.
     end: NodeId,
+}
+
+impl Contents {
+    /// Returns the next node in the collection. Its own nodes are skipped.
+    pub(crate) fn take_next(&mut self, tree: &SyntaxTree<'_>) -> Option<NodeId> {
+        let id = self.next;
+        (id < self.end).then(|| {
+            self.next = tree.node_after(id);
+            id
+        })
+    }
 }
 
 /// A node in 20 bytes, because a large document has millions.
@@ -82,20 +95,71 @@ enum NodeKind {
     Map,
 }
 
+/// The number of nodes in a chunk of [`RawNodes`].
+const CHUNK_LENGTH: usize = 4096;
+
+/// A list of nodes whose beginning can be freed before its end.
+#[derive(Default)]
+struct RawNodes {
+    /// All chunks but the last one have [`CHUNK_LENGTH`] nodes, or none if they are freed.
+    chunks: Vec<Vec<RawNode>>,
+    length: usize,
+    freed_chunk_count: usize,
+}
+
+impl RawNodes {
+    fn push(&mut self, node: RawNode) {
+        match self.chunks.last_mut() {
+            Some(chunk) if chunk.len() < CHUNK_LENGTH => chunk.push(node),
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK_LENGTH);
+                chunk.push(node);
+                self.chunks.push(chunk);
+            }
+        }
+        self.length += 1;
+    }
+
+    /// Frees the memory of chunks whose nodes all have lower ids.
+    fn free_before(&mut self, id: NodeId) {
+        while self.freed_chunk_count < id / CHUNK_LENGTH {
+            self.chunks[self.freed_chunk_count] = Vec::new();
+            self.freed_chunk_count += 1;
+        }
+    }
+}
+
+impl Index<NodeId> for RawNodes {
+    type Output = RawNode;
+
+    fn index(&self, id: NodeId) -> &RawNode {
+        &self.chunks[id / CHUNK_LENGTH][id % CHUNK_LENGTH]
+    }
+}
+
+impl IndexMut<NodeId> for RawNodes {
+    fn index_mut(&mut self, id: NodeId) -> &mut RawNode {
+        &mut self.chunks[id / CHUNK_LENGTH][id % CHUNK_LENGTH]
+    }
+}
+
 /// A document.
 #[derive(Default)]
 pub struct SyntaxTree<'t> {
     document: &'t str,
-    nodes: Vec<RawNode>,
+    nodes: RawNodes,
     /// The texts of scalars that are no parts of the document: they have escapes or several lines.
     texts: Vec<String>,
     /// The tags, for the few nodes that have one, with their handles expanded (`tag:yaml.org,2002:int`).
     tags: HashMap<NodeId, String>,
+    /// True if a later node may make a reader go back to an earlier one: the document has an alias, or `<<`,
+    /// whose mappings are merged from the last to the first.
+    is_read_backwards: bool,
     /// True if another document follows this one.
     pub has_more_documents: bool,
 }
 
-impl SyntaxTree<'_> {
+impl<'t> SyntaxTree<'t> {
     /// Returns the root node, or `None` for a document without content.
     pub fn root(&self) -> Option<NodeId> {
         (!self.is_empty()).then_some(0)
@@ -103,12 +167,20 @@ impl SyntaxTree<'_> {
 
     /// Returns the number of nodes.
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.length
     }
 
     /// Returns true for a document without content.
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.nodes.length == 0
+    }
+
+    /// Frees the memory of nodes before this one, if it is not needed to read those that follow. They then
+    /// have no content.
+    pub(crate) fn free_before(&mut self, id: NodeId) {
+        if !self.is_read_backwards {
+            self.nodes.free_before(id);
+        }
     }
 
     /// Returns the position at which a node begins.
@@ -119,16 +191,24 @@ impl SyntaxTree<'_> {
     /// Returns the content of a node.
     pub fn content(&self, id: NodeId) -> RawContent<'_> {
         let node = &self.nodes[id];
-        let (payload, length) = (widen(node.payload), widen(node.length));
+        let payload = widen(node.payload);
         match node.kind {
             NodeKind::Scalar { is_plain } => {
-                RawContent::Scalar { text: &self.document[payload..payload + length], is_plain }
+                RawContent::Scalar { text: self.document_text(id).unwrap_or_default(), is_plain }
             }
             NodeKind::OwnText { is_plain } => RawContent::Scalar { text: &self.texts[payload], is_plain },
             NodeKind::Alias => RawContent::Alias(payload),
-            NodeKind::Seq => RawContent::Seq(Contents { end: payload }),
-            NodeKind::Map => RawContent::Map(Contents { end: payload }),
+            NodeKind::Seq => RawContent::Seq(Contents { next: id + 1, end: payload }),
+            NodeKind::Map => RawContent::Map(Contents { next: id + 1, end: payload }),
         }
+    }
+
+    /// Returns the text of a scalar that is a part of the document.
+    pub(crate) fn document_text(&self, id: NodeId) -> Option<&'t str> {
+        let node = &self.nodes[id];
+        let start = widen(node.payload);
+        matches!(node.kind, NodeKind::Scalar { .. })
+            .then(|| &self.document[start..start + widen(node.length)])
     }
 
     /// Returns the tag of a node.
@@ -136,17 +216,15 @@ impl SyntaxTree<'_> {
         if self.tags.is_empty() { None } else { self.tags.get(&id).map(String::as_str) }
     }
 
-    /// Returns the items of the sequence with this id.
-    pub fn items(&self, id: NodeId, contents: Contents) -> impl Iterator<Item = NodeId> {
-        let first = (id + 1 < contents.end).then_some(id + 1);
-        std::iter::successors(first, move |item| {
-            Some(self.node_after(*item)).filter(|next| *next < contents.end)
-        })
+    /// Returns the items of a sequence.
+    pub fn items(&self, contents: Contents) -> impl Iterator<Item = NodeId> {
+        let mut contents = contents;
+        std::iter::from_fn(move || contents.take_next(self))
     }
 
-    /// Returns the entries of the mapping with this id: pairs of key and value.
-    pub fn entries(&self, id: NodeId, contents: Contents) -> impl Iterator<Item = (NodeId, NodeId)> {
-        let mut nodes = self.items(id, contents);
+    /// Returns the entries of a mapping: pairs of key and value.
+    pub fn entries(&self, contents: Contents) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let mut nodes = self.items(contents);
         std::iter::from_fn(move || Some((nodes.next()?, nodes.next()?)))
     }
 
@@ -167,7 +245,7 @@ impl SyntaxTree<'_> {
 ///
 /// Returns an [`Error`] with line and column, and without a file, if the document is not valid YAML or is
 /// nested deeper than [`MAX_DEPTH`].
-pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Result<T, Error> {
+pub fn parse<T>(text: &str, use_tree: impl FnOnce(SyntaxTree<'_>) -> T) -> Result<T, Error> {
     // U+0085 is a line break in YAML 1.1, but not to the parser.
     let mut text =
         if text.contains('\u{85}') { Cow::Owned(text.replace('\u{85}', "\n")) } else { Cow::Borrowed(text) };
@@ -181,9 +259,10 @@ pub fn parse<T>(text: &str, use_tree: impl FnOnce(&SyntaxTree<'_>) -> T) -> Resu
         let failure = match Builder::default().read(&text) {
             Ok(mut tree) => {
                 if !added_columns.is_empty() {
-                    tree.nodes.iter_mut().for_each(|node| unindent(&mut node.position));
+                    let nodes = tree.nodes.chunks.iter_mut().flatten();
+                    nodes.for_each(|node| unindent(&mut node.position));
                 }
-                return Ok(use_tree(&tree));
+                return Ok(use_tree(tree));
             }
             Err(failure) => failure,
         };
@@ -278,8 +357,6 @@ impl<'t> Builder<'t> {
         };
         options.set_emit_comments(false);
         let mut events = Parser::new_from_str_with_options(text, options);
-        // Growing would copy the nodes. Unused capacity costs no memory.
-        self.tree.nodes.reserve(text.len() / 16);
         self.tree.document = text;
         while let Some(event) = events.next() {
             let (event, span) = event.map_err(ReadFailure::Parser)?;
@@ -302,7 +379,7 @@ impl<'t> Builder<'t> {
     /// Returns the failure for text after the end of the document, which upstream ignores.
     fn lost_text(&self, error: &ScanError) -> ReadFailure {
         let position = LineColumn::from(*error.marker());
-        let root = self.tree.nodes.first().map(|root| root.position);
+        let root = self.tree.root().map(|root| self.tree.position(root));
         let (problem, hint) = match root.filter(|root| root.column > position.column) {
             Some(root) => (
                 format!("this line is indented less than line {}, with which the document begins", root.line),
@@ -325,6 +402,7 @@ impl<'t> Builder<'t> {
                 if is_block && content.ends_with('\n') && is_cut_off(span, text) {
                     content.to_mut().pop();
                 }
+                self.tree.is_read_backwards |= content == "<<";
                 let is_plain = tag.is_none() && style == ScalarStyle::Plain;
                 if is_plain && is_half_key(span, text) {
                     let problem = "':' directly before ',', ']' or '}' is ambiguous: a key or text";
@@ -342,14 +420,17 @@ impl<'t> Builder<'t> {
             Event::SequenceStart(_, anchor, tag) => (NodeKind::Seq, (0, 0), tag, anchor),
             Event::MappingStart(_, anchor, tag) => (NodeKind::Map, (0, 0), tag, anchor),
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some(target) => (NodeKind::Alias, (narrow(*target), 0), None, 0),
+                Some(target) => {
+                    self.tree.is_read_backwards = true;
+                    (NodeKind::Alias, (narrow(*target), 0), None, 0)
+                }
                 None => {
                     let hint = "define the anchor (&NAME) before the alias (*NAME)";
                     return Err(ReadFailure::from_problem(span, "this alias has no anchor", hint));
                 }
             },
             Event::SequenceEnd | Event::MappingEnd => {
-                let end = narrow(self.tree.nodes.len());
+                let end = narrow(self.tree.len());
                 if let Some(id) = self.open_collections.pop() {
                     self.tree.nodes[id].payload = end;
                 }
@@ -368,7 +449,7 @@ impl<'t> Builder<'t> {
             _ => return Ok(()),
         };
         let is_open = matches!(kind, NodeKind::Seq | NodeKind::Map);
-        let id = self.tree.nodes.len();
+        let id = self.tree.len();
         if let Some(tag) = tag {
             self.tree.tags.insert(id, format!("{}{}", tag.handle(), tag.suffix()));
         }

@@ -48,7 +48,7 @@ pub(super) fn call_class_method(interpreter: &mut Interpreter, name: &str, args:
     };
     interpreter.use_scratch(text.len().saturating_mul(4))?;
     let result = syntax_tree::parse(&text, |tree| match tree.root() {
-        Some(root) => Loader { tree, rules, values: HashMap::new() }.load_node(interpreter, root),
+        Some(root) => Loader { tree: &tree, rules, values: HashMap::new() }.load_node(interpreter, root),
         None => {
             let empty_value = if name == "unsafe_load" { Value::Bool(false) } else { Value::Nil };
             Ok(option("fallback").unwrap_or(empty_value))
@@ -91,7 +91,7 @@ impl Loader<'_> {
                 self.check_collection_tag(interpreter, tree.tag(id))?;
                 let array = RArray::new(Vec::new());
                 self.values.insert(id, Value::Array(Rc::clone(&array)));
-                for item in tree.items(id, contents) {
+                for item in tree.items(contents) {
                     let item = self.load_node(interpreter, item)?;
                     array.push(item);
                 }
@@ -101,7 +101,7 @@ impl Loader<'_> {
                 self.check_collection_tag(interpreter, tree.tag(id))?;
                 let hash = Rc::new(RHash::default());
                 self.values.insert(id, Value::Hash(Rc::clone(&hash)));
-                for (key, value) in tree.entries(id, contents) {
+                for (key, value) in tree.entries(contents) {
                     self.add_entry(interpreter, &hash, key, value)?;
                 }
                 Ok(Value::Hash(hash))
