@@ -44,7 +44,7 @@ pub struct RunRecord {
     /// The path or URL of its state.
     pub state: PathBuf,
     /// The time at which it began, RFC 3339 UTC.
-    #[serde(rename = "started")]
+    #[serde(alias = "started")]
     pub started_at: String,
     /// The process id.
     pub pid: u32,
@@ -57,7 +57,7 @@ pub struct RunRecord {
     pub plan: Option<RecordedPlan>,
     /// The number of changes that it began: steps of its plan, repairs, and stops, starts and boots without a
     /// plan. `None` in records of older versions.
-    #[serde(default, rename = "begun_steps")]
+    #[serde(default, alias = "begun_steps")]
     pub begun_change_count: Option<usize>,
     /// Its end; `None` while it runs or if it was killed.
     #[serde(default)]
@@ -92,7 +92,7 @@ pub struct RunEnd {
     /// A summary of the outcome in one sentence, without secrets.
     pub summary: String,
     /// Its stages by their starts, each followed by the stages below it.
-    #[serde(default, rename = "steps")]
+    #[serde(default, alias = "steps")]
     pub stages: Vec<RecordedStage>,
     /// True if the operator answered a question of the run with no.
     #[serde(default, rename = "declined", skip_serializing_if = "std::ops::Not::not")]
@@ -135,7 +135,6 @@ pub enum RunOutcome {
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordedRun {
     /// The outcome.
-    #[serde(rename = "result")]
     pub outcome: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]
@@ -450,11 +449,31 @@ mod tests {
         {
             let run = begin_at(base.path(), "/x");
             let mut record = serde_json::to_value(&run.record).unwrap();
-            record.as_object_mut().unwrap().remove("begun_steps");
+            record.as_object_mut().unwrap().remove("begun_change_count");
             let mut record: RunRecord = serde_json::from_value(record).unwrap();
             record.plan = steps.map(|steps| RecordedPlan { headline: "Create a VM".into(), steps });
             assert_eq!((record.begun_change_count, record.has_begun_changes()), (None, has_begun));
         }
+    }
+
+    #[test]
+    fn reads_the_keys_of_an_older_version() {
+        let text = r#"{
+            "command": "create-env", "state": "/x", "started": "2026-01-01T00:00:00Z", "pid": 1,
+            "version": "0", "log": null, "begun_steps": 2,
+            "plan": {
+                "headline": "Create a VM",
+                "steps": [{"step": "create_vm", "what": "Create", "reason": "none"}]
+            },
+            "end": {
+                "exit_code": 0, "elapsed_ms": 1, "summary": "Deployed",
+                "steps": [{"name": "Creating VM", "outcome": "done", "elapsed_ms": 1}]
+            }
+        }"#;
+        let record: RunRecord = serde_json::from_str(text).unwrap();
+        assert_eq!((&*record.started_at, record.begun_change_count), ("2026-01-01T00:00:00Z", Some(2)));
+        assert_eq!(record.plan.unwrap().steps[0].step_kind, "create_vm");
+        assert_eq!(record.end.unwrap().stages[0].name, "Creating VM");
     }
 
     #[test]

@@ -203,7 +203,7 @@ fn fill_history(hello: &Hello, bytes: u64) {
         .find(|path| path.components().any(|part| part.as_os_str() == "history"));
     let path = path.expect("create-env leaves a record");
     let mut record: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let stages = record["end"]["steps"].as_array_mut().expect("the run has steps");
+    let stages = record["end"]["stages"].as_array_mut().expect("the run has stages");
     let stage = stages[0].clone();
     let one = serde_json::to_string_pretty(&stage).unwrap().len() as u64;
     for _ in 0..bytes / RECORDS / one {

@@ -27,7 +27,7 @@ fn history_records_every_run_and_its_outcome() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|run| (run["command"].as_str().unwrap(), run["result"].as_str().unwrap()))
+        .map(|run| (run["command"].as_str().unwrap(), run["outcome"].as_str().unwrap()))
         .collect();
     assert_eq!(outcomes, [("stop-env", "failed"), ("create-env", "succeeded"), ("create-env", "killed")]);
     let good = &runs[1]["end"];
@@ -39,13 +39,13 @@ fn history_records_every_run_and_its_outcome() {
     assert!(headline(&runs[1]).ends_with("Replace the VM: the last deploy did not finish"), "{}", runs[1]);
     assert_eq!(runs[2]["plan"]["steps"][0]["step"], "create_stemcell");
     assert_eq!(runs[0]["plan"], serde_json::Value::Null, "a stop has no plan");
-    let begun_steps = |run: &serde_json::Value| run["begun_steps"].as_u64().unwrap();
-    assert_eq!(begun_steps(&runs[0]), 0, "the agent was not reached");
-    assert_eq!(begun_steps(&runs[1]), runs[1]["plan"]["steps"].as_array().unwrap().len() as u64);
-    assert!((1..begun_steps(&runs[1])).contains(&begun_steps(&runs[2])), "{}", runs[2]);
-    let steps: Vec<&str> =
-        good["steps"].as_array().unwrap().iter().map(|step| step["name"].as_str().unwrap()).collect();
-    assert!(steps.iter().any(|step| step.starts_with("Creating VM for instance")), "{steps:?}");
+    let begun_change_count = |run: &serde_json::Value| run["begun_change_count"].as_u64().unwrap();
+    assert_eq!(begun_change_count(&runs[0]), 0, "the agent was not reached");
+    assert_eq!(begun_change_count(&runs[1]), runs[1]["plan"]["steps"].as_array().unwrap().len() as u64);
+    assert!((1..begun_change_count(&runs[1])).contains(&begun_change_count(&runs[2])), "{}", runs[2]);
+    let stages: Vec<&str> =
+        good["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
+    assert!(stages.iter().any(|stage| stage.starts_with("Creating VM for instance")), "{stages:?}");
     assert!(std::path::Path::new(runs[1]["log"].as_str().unwrap()).exists());
 
     let text = history(&["--steps"]).stdout;
