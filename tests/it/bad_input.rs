@@ -146,7 +146,7 @@ fn rejects_damaged_state_files() {
         ("{\"director_id\": \"d\", \"disks\": [{}]}", "`id` is missing"),
         ("{\"director_id\": \"d\", \"disks\": [{\"id\": \"a\", \"cid\": \"\", \"size\": 1}]}", "has no CID"),
         ("{\"director_id\": \"d\", \"current_disk_id\": \"x\"}", "no disk has that id"),
-        ("{\"director_id\": \"d\", \"monopile\": {\"format\": 2}}", "reads formats up to 1"),
+        ("{\"director_id\": \"d\", \"monopile\": {\"format\": 3}}", "reads formats up to 2"),
         (
             "{\"director_id\": \"d\", \"Current_VM_CID\": \"vm-1\"}",
             "it has the key 'Current_VM_CID', which must be 'current_vm_cid'",

@@ -47,7 +47,7 @@ fn missing_vars_store_stops_the_run() {
         false,
     ));
     hello.create(&[]).exits_with(1);
-    let credentials = hello.state()["monopile"]["credentials"].clone();
+    let credentials = hello.state()["monopile"]["credential_digests"].clone();
     for name in NAMES {
         assert!(credentials["digests"][name].is_string(), "{credentials}");
     }
@@ -235,7 +235,7 @@ fn agent_that_refuses_a_changed_credential_is_not_broken() {
     // A state without a record of credentials: the agent alone shows that they are others.
     let complete_state = hello.state();
     let mut state = complete_state.clone();
-    state["monopile"].as_object_mut().unwrap().remove("credentials");
+    state["monopile"].as_object_mut().unwrap().remove("credential_digests");
     hello.world.write("state.json", state.to_string());
     let run = hello.world.finish(hello.command("cloud-check", &["--auto"])).exits_with(6);
     assert!(run.stderr.contains("pass the vars store of the last deploy"), "{}", run.stderr);
@@ -291,7 +291,7 @@ fn credentials_of_a_program_must_be_given_again() {
     hello.replace_option("--vars-store", &["--vars-exec", "cat creds.yml"]);
     hello.create(&[]).success();
     hello.take_requests();
-    let credentials = hello.state()["monopile"]["credentials"].clone();
+    let credentials = hello.state()["monopile"]["credential_digests"].clone();
     for name in NAMES {
         assert!(credentials["digests"][name].is_string(), "{credentials}");
     }
@@ -334,7 +334,7 @@ fn plan_lists_the_credentials_that_change() {
     hello.replace_option("--vars-store", &["-l", "creds.yml"]);
     hello.create(&[]).success();
     hello.take_requests();
-    assert!(hello.state()["monopile"]["credentials"]["vars_store"].is_null());
+    assert!(hello.state()["monopile"]["credential_digests"]["vars_store"].is_null());
     hello.replace_option("-l", &[]);
     assert_stops(&hello, "pass them as for the last deploy");
 
@@ -372,7 +372,7 @@ fn plan_lists_the_credentials_that_change() {
     // A state of an older version has no record.
     let complete_state = hello.state();
     let mut state = complete_state.clone();
-    state["monopile"].as_object_mut().unwrap().remove("credentials");
+    state["monopile"].as_object_mut().unwrap().remove("credential_digests");
     hello.world.write("state.json", state.to_string());
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     assert!(!plan.stdout.contains("Credentials"), "{}", plan.stdout);

@@ -86,7 +86,7 @@ fn dead_agent_is_an_error() {
     // The report of a deletion does not claim that the jobs were stopped.
     let events = hello.delete(&["--json", "--agent-timeout", "200ms"]).success().json();
     let steps = &events.last().unwrap()["report"]["steps"];
-    assert!(steps[0]["what"].as_str().unwrap().starts_with("Stop the jobs"), "{steps}");
+    assert!(steps[0]["description"].as_str().unwrap().starts_with("Stop the jobs"), "{steps}");
     let skip_reason = steps[0]["skipped"].as_str().unwrap_or_else(|| panic!("{steps}"));
     assert_eq!(skip_reason, "no answer from the agent within 0.2 s");
     assert_eq!((&steps[1]["done"], &steps[1]["skipped"]), (&true.into(), &serde_json::Value::Null));

@@ -267,7 +267,7 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
     let vm = environment.hello.state()["current_vm_cid"].clone();
     set_failing(&mut environment, true);
     environment.hello.create(&["-n"]).exits_with(1);
-    assert_eq!(environment.hello.state()["monopile"]["update_failed"], vm);
+    assert_eq!(environment.hello.state()["monopile"]["vm_of_failed_update"], vm);
     set_failing(&mut environment, false);
     let plan = environment.hello.world.finish(environment.hello.command("plan", &[])).success();
     for text in ["the last update in place failed, and the jobs are 'stopped'", "--update-strategy in-place"]
@@ -276,13 +276,13 @@ fn vm_without_jobs_after_a_failed_update_is_replaced() {
     }
     environment.hello.create(&["-n"]).success();
     assert_ne!(environment.hello.state()["current_vm_cid"], vm, "the VM is a new one");
-    assert_eq!(environment.hello.state()["monopile"].get("update_failed"), None);
+    assert_eq!(environment.hello.state()["monopile"].get("vm_of_failed_update"), None);
     assert_eq!(environment.hello.ask_counter(), 2, "the data was kept");
 
     // If the jobs run after all, the VM stays.
     let mut state = environment.hello.state();
     let vm = state["current_vm_cid"].clone();
-    state["monopile"]["update_failed"] = vm.clone();
+    state["monopile"]["vm_of_failed_update"] = vm.clone();
     state["current_manifest_sha"] = "".into();
     environment.hello.world.write("state.json", state.to_string());
     environment.hello.create(&["-n"]).success();

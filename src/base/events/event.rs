@@ -13,7 +13,7 @@ pub struct ReportedStep {
     #[serde(rename = "step")]
     pub step_kind: String,
     /// A description for the operator.
-    #[serde(rename = "what")]
+    #[serde(alias = "what")]
     pub description: String,
     /// The reason for the step.
     pub reason: String,
@@ -102,7 +102,6 @@ pub enum Event {
         #[serde(rename = "step")]
         step_kind: &'static str,
         /// A description for the operator.
-        #[serde(rename = "what")]
         description: String,
         /// The words for the report.
         #[serde(skip)]
@@ -233,7 +232,6 @@ pub struct RunReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StartedStep {
     /// A description for the operator.
-    #[serde(rename = "what")]
     pub description: String,
     /// The words for the report.
     #[serde(skip)]

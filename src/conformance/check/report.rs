@@ -174,7 +174,6 @@ pub struct LeftoverResource {
     /// The CID; `None` if the CPI returned none.
     pub cid: Option<String>,
     /// The reason, and a way to find the resource.
-    #[serde(rename = "why")]
     pub reason: String,
 }
 

@@ -68,8 +68,7 @@ pub(crate) enum Effect {
         /// The new cloud properties.
         cloud_properties: Map<String, Value>,
         /// The id of a record for the old CID, if the CPI answers with another CID.
-        // Journals keep the older name of this key.
-        #[serde(rename = "left_id")]
+        #[serde(alias = "left_id")]
         old_record_id: String,
     },
     /// `delete_disk`.
@@ -336,7 +335,7 @@ mod tests {
         ] {
             let terms = r#"{"api_version":2,"contract":"v2"}"#;
             let text = format!(
-                r#"{{"request_id":"r","method":"m","terms":{terms},"why":"w","effect":{{"effect":"{text}}}}}}}"#
+                r#"{{"request_id":"r","method":"m","terms":{terms},"reason":"","effect":{{"effect":"{text}}}}}}}"#
             );
             let intent: Intent<Effect> = serde_json::from_str(&text).unwrap();
             assert!(intent.effect.creates());
@@ -358,7 +357,7 @@ mod tests {
     #[test]
     fn updated_disk_may_have_another_cid() {
         let text =
-            r#"{"effect":"update_disk","cid":"disk-1","size":2,"cloud_properties":{"a":1},"left_id":"i"}"#;
+            r#"{"effect":"update_disk","cid":"disk-1","size":2,"cloud_properties":{},"old_record_id":"i"}"#;
         let effect: Effect = serde_json::from_str(text).unwrap();
         assert!(effect.creates(), "the answer may name a disk that nothing else knows");
         let renamed_disk = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {

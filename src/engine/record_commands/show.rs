@@ -105,13 +105,11 @@ pub struct ShownCall {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The reason for the call.
-    #[serde(rename = "why")]
     pub reason: String,
     /// A description of the resource that it creates, changes or deletes.
     pub target: String,
     /// The process that made the call, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "by")]
     pub holder: Option<Holder>,
     /// The way in which the next run treats it.
     #[serde(skip)]

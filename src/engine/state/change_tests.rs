@@ -507,14 +507,14 @@ fn old_states_are_rewritten_byte_for_byte() {
             "cloud_properties": {},
             "hint": "/dev/sdd",
             "cpi": "a",
-            "replaced_on": "vm-9"
+            "vm_at_replacement": "vm-9"
         },
         {
             "id": "z",
             "cid": "disk-7",
             "size": 5,
             "cloud_properties": {},
-            "replaced_on": "",
+            "vm_at_replacement": "",
             "more": 1
         }
     ],
@@ -528,7 +528,7 @@ fn old_states_are_rewritten_byte_for_byte() {
     ],
     "releases": [],
     "monopile": {
-        "format": 1,
+        "format": 2,
         "vm": {
             "cid": "vm-9",
             "agent_id": "agent",
@@ -544,7 +544,7 @@ fn old_states_are_rewritten_byte_for_byte() {
                 "cid": "x"
             }
         },
-        "bare_vm": {
+        "vm_without_details": {
             "cid": "vm-9",
             "cpi": "a"
         },
@@ -557,18 +557,18 @@ fn old_states_are_rewritten_byte_for_byte() {
         ],
         "undeleted": [
             {
-                "what": "vm",
+                "kind": "vm",
                 "cid": "vm-8",
-                "said": "no",
-                "since": "2026-01-01T00:00:00Z",
+                "reason": "no",
+                "first_attempt_at": "2026-01-01T00:00:00Z",
                 "not_found": true
             },
             {
-                "what": "disk",
+                "kind": "disk",
                 "cid": "disk-8",
                 "cpi": "a",
-                "said": "no",
-                "since": "2026-01-01T00:00:00Z",
+                "reason": "no",
+                "first_attempt_at": "2026-01-01T00:00:00Z",
                 "not_found": false,
                 "later": [
                     1
@@ -577,12 +577,12 @@ fn old_states_are_rewritten_byte_for_byte() {
         ],
         "suspects": [
             {
-                "what": "vm",
+                "kind": "vm",
                 "request_id": "r",
                 "agent_id": "other",
-                "looks_like": "a VM",
-                "said": "no",
-                "since": "2026-01-01T00:00:00Z",
+                "description": "a VM",
+                "cpi_message": "no",
+                "called_at": "2026-01-01T00:00:00Z",
                 "later": true
             }
         ]
@@ -608,6 +608,77 @@ fn old_states_are_rewritten_byte_for_byte() {
     let text = String::from_utf8(none.to_bytes().unwrap()).unwrap();
     assert!(text.contains("\"current_vm_cid\": \"\","), "{text}");
     assert_eq!(State::parse(text.as_bytes()).unwrap(), none);
+}
+
+#[test]
+fn reads_a_state_with_the_keys_of_format_1() {
+    let text = r#"{
+        "director_id": "d", "current_vm_cid": "vm-9", "current_manifest_sha": "",
+        "disks": [{"id": "x", "cid": "disk-9", "size": 5, "cloud_properties": {}, "replaced_on": "vm-9"}],
+        "monopile": {
+            "format": 1,
+            "vm": {
+                "cid": "vm-9", "agent_id": "agent", "contract": "v2", "instance": "bosh/0",
+                "made_of": {"salt": "00", "az": "1"}
+            },
+            "bare_vm": {"cid": "vm-9", "cpi": "a"},
+            "undeleted": [
+                {
+                    "what": "vm", "cid": "vm-8", "said": "no", "since": "2026-01-01T00:00:00Z",
+                    "not_found": true, "later": 1
+                }
+            ],
+            "suspects": [
+                {
+                    "what": "vm", "request_id": "r", "looks_like": "a VM", "said": "no",
+                    "since": "2026-01-01T00:00:00Z"
+                }
+            ],
+            "places": [{"properties": {"salt": "00", "digests": {"root": "1"}}}],
+            "update_failed": "vm-9",
+            "manifest": {"salt": "00", "digests": {"/name": "1"}, "shown": {"/name": "bosh"}},
+            "credentials": {"salt": "00", "digests": {"password": "1"}, "given": ["password"]}
+        }
+    }"#;
+    let state = State::parse(text.as_bytes()).unwrap();
+    let monopile = &state.monopile;
+    assert!(state.disks[0].is_kept(), "the mark of a replaced disk is lost");
+    assert!(state.vm().unwrap().property_digests.is_some(), "the digests of the VM are lost");
+    assert_eq!(monopile.vm_without_details.as_ref().unwrap().cpi(), Some("a"));
+    assert_eq!(monopile.undeleted[0].resource, Resource::Vm(handle("vm-8")));
+    assert_eq!(monopile.undeleted[0].reason, "no");
+    assert_eq!(monopile.undeleted[0].first_attempt_at, "2026-01-01T00:00:00Z");
+    assert_eq!(monopile.undeleted[0].unknown_keys.keys().collect::<Vec<_>>(), ["later"]);
+    assert_eq!((&*monopile.suspects[0].description, &*monopile.suspects[0].cpi_message), ("a VM", "no"));
+    assert_eq!(monopile.suspects[0].called_at, "2026-01-01T00:00:00Z");
+    assert_eq!(monopile.locations.len(), 1);
+    assert_eq!(monopile.vm_of_failed_update.as_ref().unwrap().as_str(), "vm-9");
+    assert_eq!(monopile.manifest_leaves.as_ref().unwrap().description("/name"), Some("bosh"));
+    assert!(monopile.credential_digests.is_some(), "the digests of the credentials are lost");
+    assert!(monopile.unknown_keys.is_empty(), "{:?}", monopile.unknown_keys);
+
+    // The next write has the new keys only, and a version that reads only format 1 refuses it.
+    let text = String::from_utf8(state.to_bytes().unwrap()).unwrap();
+    assert!(text.contains("\"format\": 2"), "{text}");
+    let old_keys = [
+        "replaced_on",
+        "made_of",
+        "bare_vm",
+        "what",
+        "said",
+        "since",
+        "looks_like",
+        "places",
+        "update_failed",
+        "manifest",
+        "shown",
+        "credentials",
+        "given",
+    ];
+    for key in old_keys {
+        assert!(!text.contains(&format!("\"{key}\":")), "{key} is still written: {text}");
+    }
+    assert_eq!(State::parse(text.as_bytes()).unwrap(), state);
 }
 
 #[test]

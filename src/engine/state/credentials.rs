@@ -47,7 +47,7 @@ pub struct CredentialDigests {
     salt: Salt,
     digests: BTreeMap<String, String>,
     /// The variables whose values were not in the vars store: from options, files or the environment.
-    #[serde(default, rename = "given", skip_serializing_if = "BTreeSet::is_empty")]
+    #[serde(default, alias = "given", skip_serializing_if = "BTreeSet::is_empty")]
     given_names: BTreeSet<String>,
     /// The path of the vars store, as a hint for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]

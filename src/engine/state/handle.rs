@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{Cid, CidKind, DiskKind, ResourceKind, SnapshotKind, StemcellKind, VmKind};
+use crate::protocol::{Cid, CidKind, DiskKind, EmptyCid, ResourceKind, SnapshotKind, StemcellKind, VmKind};
 
 /// The handle of a resource of kind `K`: its CID, and the CPI that assigned it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ impl<K> fmt::Display for Handle<K> {
 
 /// A resource of any kind, by its handle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "what", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case", try_from = "ResourceFields")]
 pub enum Resource {
     /// A VM.
     Vm(VmHandle),
@@ -66,6 +66,31 @@ pub enum Resource {
     Stemcell(StemcellHandle),
     /// A snapshot of a disk.
     Snapshot(SnapshotHandle),
+}
+
+/// The fields of a [`Resource`] as a state has them. They are read into a struct because the tag of an enum
+/// can have no second name.
+#[derive(Deserialize)]
+struct ResourceFields {
+    #[serde(alias = "what")]
+    kind: ResourceKind,
+    cid: String,
+    #[serde(default)]
+    cpi: Option<String>,
+}
+
+impl TryFrom<ResourceFields> for Resource {
+    type Error = EmptyCid;
+
+    fn try_from(fields: ResourceFields) -> Result<Self, EmptyCid> {
+        let ResourceFields { kind, cid, cpi } = fields;
+        Ok(match kind {
+            ResourceKind::Vm => Resource::Vm(Handle { cid: cid.parse()?, cpi }),
+            ResourceKind::Disk => Resource::Disk(Handle { cid: cid.parse()?, cpi }),
+            ResourceKind::Stemcell => Resource::Stemcell(Handle { cid: cid.parse()?, cpi }),
+            ResourceKind::Snapshot => Resource::Snapshot(Handle { cid: cid.parse()?, cpi }),
+        })
+    }
 }
 
 impl Resource {

@@ -35,7 +35,7 @@ pub struct Intent<E> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpi: Option<String>,
     /// The reason for the call, as text for the operator.
-    #[serde(rename = "why")]
+    #[serde(alias = "why")]
     pub reason: String,
     /// The effect of the call.
     pub effect: E,
@@ -45,8 +45,7 @@ pub struct Intent<E> {
     pub registry: Option<RegistryEndpoint>,
     /// The holder of the lock that announced it, if known.
     // `Announcement` writes it, so that the journal decides which holder announces.
-    #[serde(default, skip_serializing)]
-    #[serde(rename = "by")]
+    #[serde(default, skip_serializing, alias = "by")]
     pub holder: Option<Holder>,
 }
 
@@ -56,7 +55,6 @@ struct Announcement<'a, E> {
     #[serde(flatten)]
     intent: &'a Intent<E>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "by")]
     holder: Option<&'a Holder>,
 }
 

@@ -28,8 +28,9 @@ use base::text::json_problem;
 use base::text::shell_word;
 use base::{Error, Result};
 
-/// The newest format of the `monopile` section that this version reads, and the one that it writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest format of the `monopile` section that this version reads, and the one that it writes. Format 1
+/// has other names for some keys, which the aliases of the fields list.
+pub const FORMAT_VERSION: u32 = 2;
 /// The hint for a state of a newer format.
 const NEWER_HINT: &str =
     concat!("use the monopile that wrote it, or a newer one; this is ", env!("CARGO_PKG_VERSION"));
@@ -135,7 +136,7 @@ pub struct DiskRecord<C = DiskCid> {
     pub az: Option<String>,
     /// The VM of the disk when `attach-disk` replaced this disk with another one, or `update_disk` gave it
     /// another CID. The disk of this record then stays until an operator deletes it.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "replaced_on")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "replaced_on")]
     pub vm_at_replacement: Option<VmAtReplacement>,
     /// Keys of other tools, kept as they are.
     #[serde(flatten)]
@@ -224,8 +225,7 @@ pub struct MonopileSection {
     pub vm: Option<VmRecord>,
     /// The CID and CPI of a VM without known details. Valid only while the CID equals `current_vm_cid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // States keep the older name of this key.
-    #[serde(rename = "bare_vm")]
+    #[serde(alias = "bare_vm")]
     pub vm_without_details: Option<VmHandle>,
     /// Snapshots of persistent disks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -242,26 +242,24 @@ pub struct MonopileSection {
     pub absent_methods: Vec<AbsentMethod>,
     /// The locations of the resources, one per CPI.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    // States keep the older name of this key.
-    #[serde(rename = "places")]
+    #[serde(alias = "places")]
     pub locations: Vec<CpiLocation>,
     /// A task of the VM's agent that a run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_task: Option<AgentTask>,
     /// The VM on which the last update in place failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // States keep the older name of this key.
-    #[serde(rename = "update_failed")]
+    #[serde(alias = "update_failed")]
     pub vm_of_failed_update: Option<VmCid>,
     /// The change after which the environment no longer counts as deployed, if it was not a deploy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undeployed_by: Option<UndeployedBy>,
     /// The leaves of the manifest last deployed.
-    #[serde(rename = "manifest", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "manifest", default, skip_serializing_if = "Option::is_none")]
     pub manifest_leaves: Option<Leaves>,
     /// Digests of the values of declared variables with which the environment was deployed. After a first
     /// deploy that failed, the values of that deploy.
-    #[serde(rename = "credentials", default, skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "credentials", default, skip_serializing_if = "Option::is_none")]
     pub credential_digests: Option<CredentialDigests>,
     /// The durations of steps and stages of earlier deploys.
     #[serde(default, skip_serializing_if = "Durations::is_empty")]
@@ -345,16 +343,16 @@ pub struct UndeletedResource {
     pub resource: Resource,
     /// The message of the CPI when the deletion failed. For a VM whose deletion has begun, the reason for the
     /// deletion. Without secrets.
-    #[serde(rename = "said")]
+    #[serde(alias = "said")]
     pub reason: String,
     /// The time of the first attempt, RFC 3339 UTC.
-    #[serde(rename = "since")]
+    #[serde(alias = "since")]
     pub first_attempt_at: String,
     /// True if the CPI reported that it does not exist, without confirmation from another source.
     #[serde(default, rename = "not_found")]
     pub was_not_found: bool,
     /// Keys of newer versions, kept as they are.
-    #[serde(flatten, deserialize_with = "deserialize_keys_beside_resource")]
+    #[serde(flatten)]
     pub unknown_keys: Map<String, Value>,
 }
 
@@ -363,7 +361,7 @@ pub struct UndeletedResource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspect {
     /// The kind of resource.
-    #[serde(rename = "what")]
+    #[serde(alias = "what")]
     pub kind: ResourceKind,
     /// The id of the request, which CPIs write into their logs.
     pub request_id: RequestId,
@@ -374,13 +372,13 @@ pub struct Suspect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// A description to find it by, such as `an unattached disk of 1024 MiB`.
-    #[serde(rename = "looks_like")]
+    #[serde(alias = "looks_like")]
     pub description: String,
     /// The message of the CPI, without secrets.
-    #[serde(rename = "said")]
+    #[serde(alias = "said")]
     pub cpi_message: String,
     /// The time of the call, RFC 3339 UTC.
-    #[serde(rename = "since")]
+    #[serde(alias = "since")]
     pub called_at: String,
     /// Keys of newer versions, kept as they are.
     #[serde(flatten)]
@@ -426,7 +424,7 @@ pub struct VmRecord<C = VmCid> {
     pub ssh_host_key: Option<String>,
     /// The digests of its properties; `None` in records of older versions and of imported VMs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(rename = "made_of")]
+    #[serde(alias = "made_of")]
     pub property_digests: Option<VmPropertiesDigests>,
     /// True if its agent answers and its disks are mounted, so only jobs may be missing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -698,7 +696,10 @@ impl State {
             }
         })?;
         match state.problem() {
-            None => Ok(state),
+            None => {
+                let monopile = MonopileSection { format: FORMAT_VERSION, ..state.monopile };
+                Ok(State { monopile, ..state })
+            }
             Some((word, problem)) => Err(error_at_line(word, problem)),
         }
     }
@@ -977,7 +978,7 @@ fn parse_problem(state: &Value) -> Option<(&str, String)> {
         return Some(("current_vm_cid", "`current_vm_cid` is blank".to_owned()));
     }
     if let Some(blank) = first_blank(&monopile["undeleted"], "cid") {
-        let kind = ResourceKind::deserialize(&blank["what"]).ok()?;
+        let kind = ResourceKind::deserialize(blank.get("kind").or_else(|| blank.get("what"))?).ok()?;
         return Some(("undeleted", format!("a {kind} in `undeleted` has no CID")));
     }
     if first_blank(&monopile["suspects"], "request_id").is_some() {
@@ -1053,16 +1054,6 @@ where
     T: Default + Deserialize<'de>,
 {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
-
-/// Reads the unknown keys of an [`UndeletedResource`]. A flattened enum leaves its own keys in the map.
-fn deserialize_keys_beside_resource<'de, D>(deserializer: D) -> Result<Map<String, Value>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-{
-    let mut keys = Map::deserialize(deserializer)?;
-    keys.retain(|key, _| !["what", "cid", "cpi"].contains(&key.as_str()));
-    Ok(keys)
 }
 
 /// Describes the first error in a state file, without the words of the JSON library.

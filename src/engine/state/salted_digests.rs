@@ -40,7 +40,7 @@ pub struct Leaves {
     salt: Salt,
     digests: BTreeMap<String, String>,
     /// Descriptions of the values that are not secret.
-    #[serde(default, rename = "shown", skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, alias = "shown", skip_serializing_if = "BTreeMap::is_empty")]
     descriptions: BTreeMap<String, String>,
 }
 

@@ -106,7 +106,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
         .exits_with(6);
     let findings = parse_document(&output);
     let drift = findings.as_array().unwrap().iter().find(|finding| finding["status"] == "drifted").unwrap();
-    assert_eq!((&drift["what"], &drift["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
+    assert_eq!((&drift["kind"], &drift["problem"]), (&json!("agent"), &json!("unresponsive_agent")));
     assert_eq!(drift["repairs"], json!(["reboot_vm", "recreate_vm"]));
     for extra_args in [&["--json"][..], &["-n", "--json"]] {
         let output = run(&hello, "cloud-check", &[extra_args, &SHORT_TIMEOUT_ARGS].concat()).exits_with(6);

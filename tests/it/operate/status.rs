@@ -224,7 +224,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     let report = run("cloud-check", &[&["--report", "--json"][..], &quick].concat()).exits_with(6);
     let findings = parse_document(&report);
     let finding_of =
-        |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == kind).unwrap();
+        |kind: &str| findings.as_array().unwrap().iter().find(|finding| finding["kind"] == kind).unwrap();
     assert_eq!(
         (&finding_of("VM")["status"], &finding_of("VM")["problem"]),
         (&json!("drifted"), &json!("stopped_vm"))

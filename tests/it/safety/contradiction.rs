@@ -133,7 +133,7 @@ fn message_names_the_changed_properties() {
     };
     hello.add_ops("region.yml", &(property("cloud/region", "eu") + &property("cloud/password", "eu-secret")));
     hello.create(&[]).success();
-    let text = hello.state()["monopile"]["places"].to_string();
+    let text = hello.state()["monopile"]["locations"].to_string();
     assert!(text.contains("cloud/region") && !text.contains("cloud/password"), "{text}");
     hello.add_ops("region.yml", &(property("cloud/region", "us") + &property("cloud/password", "us-secret")));
     look_elsewhere(&hello);
@@ -144,7 +144,7 @@ fn message_names_the_changed_properties() {
     // Without the record, as in a state of an older version, the run stops as well. The way out is to give up
     // the VM.
     let mut state = hello.state();
-    state["monopile"].as_object_mut().unwrap().remove("places").unwrap();
+    state["monopile"].as_object_mut().unwrap().remove("locations").unwrap();
     hello.world.write("state.json", state.to_string());
     hello.world.run(["state", "show", "--state", "state.json"]).success();
     let vm = state["current_vm_cid"].as_str().unwrap();

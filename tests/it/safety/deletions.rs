@@ -35,7 +35,7 @@ fn undeletable_old_stemcell_does_not_fail_the_deploy() {
     }
     assert_eq!(hello.state()["stemcells"].as_array().unwrap().len(), 2);
     assert_eq!(
-        (undeleted(&hello)[0]["cid"].clone(), undeleted(&hello)[0]["what"].clone()),
+        (undeleted(&hello)[0]["cid"].clone(), undeleted(&hello)[0]["kind"].clone()),
         (old, json!("stemcell"))
     );
     assert!(show_state(&hello).contains("the image is busy"));

@@ -32,12 +32,14 @@ fn write_world(hostile: &str) -> World {
         "stemcells": [{"id": "s", "name": name("stemcell"), "version": name("1"), "cid": name("ami")}],
         "releases": [{"id": "r", "name": name("release"), "version": name("2")}],
         "monopile": {
-            "format": 1,
-            "undeleted": [{"what": "vm", "cid": name("gone"), "said": name("why"), "since": name("when")}],
+            "format": 2,
+            "undeleted": [{
+                "kind": "vm", "cid": name("gone"), "reason": name("reason"), "first_attempt_at": name("when"),
+            }],
             "suspects": [{
-                "what": "vm", "request_id": name("request"),
-                "looks_like": name("looks"), "said": name("said"),
-                "since": name("since"),
+                "kind": "vm", "request_id": name("request"),
+                "description": name("looks"), "cpi_message": name("message"),
+                "called_at": name("time"),
             }],
         },
     });

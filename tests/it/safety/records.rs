@@ -62,7 +62,7 @@ fn state_show_and_verify_cover_all_records() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|finding| (finding["what"].as_str().unwrap(), finding["status"].as_str().unwrap()))
+        .map(|finding| (finding["kind"].as_str().unwrap(), finding["status"].as_str().unwrap()))
         .collect();
     assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
     let report = hello.world.finish(hello.command("cloud-check", &["--report", "--json"])).success();

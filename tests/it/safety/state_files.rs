@@ -81,7 +81,7 @@ fn rejects_invalid_states_and_names_the_line() {
         (
             "a newer format",
             top("\"monopile\": {\n    \"format\": 99\n  }").into(),
-            "line 4: it has format 99, but this version of monopile reads formats up to 1\n  note: nothing \
+            "line 4: it has format 99, but this version of monopile reads formats up to 2\n  note: nothing \
              was changed\n  hint: use the monopile that wrote it, or a newer \
              one; this is ",
             "",
@@ -95,21 +95,21 @@ fn rejects_invalid_states_and_names_the_line() {
         ),
         (
             "an undeleted VM without a CID",
-            top(r#""monopile": {"format": 1, "undeleted": [{"what": "vm", "cid": "", "said": "", "since": ""}]}"#)
+            top(r#""monopile": {"format": 2, "undeleted": [{"kind": "vm", "cid": "", "reason": "", "first_attempt_at": ""}]}"#)
                 .into(),
             "a VM in `undeleted` has no CID",
             "line 3",
         ),
         (
             "a failed call without an id",
-            top(r#""monopile": {"format": 1, "suspects": [{"what": "vm", "request_id": " ", "looks_like": "", "said": "", "since": ""}]}"#)
+            top(r#""monopile": {"format": 2, "suspects": [{"kind": "vm", "request_id": " ", "description": "", "cpi_message": "", "called_at": ""}]}"#)
                 .into(),
             "a record in `suspects` has no request ID",
             "line 3",
         ),
         (
             "a failed call for nothing known",
-            top(r#""monopile": {"format": 1, "suspects": [{"what": "moon", "request_id": "r"}]}"#).into(),
+            top(r#""monopile": {"format": 2, "suspects": [{"kind": "moon", "request_id": "r"}]}"#).into(),
             "unknown variant `moon`",
             "line 3",
         ),

@@ -29,7 +29,7 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let suspects = suspects(&hello);
     let [suspect] = suspects.as_slice() else { panic!("{suspects:?}") };
-    assert_eq!((&suspect["what"], &suspect["said"]), (&json!("vm"), &json!("timed out")));
+    assert_eq!((&suspect["kind"], &suspect["cpi_message"]), (&json!("vm"), &json!("timed out")));
     let ids = ["request_id", "agent_id"].map(|key| suspect[key].as_str().unwrap());
     let vm = hello.cloud().into_iter().find(|cid| cid.starts_with("vm-")).unwrap();
     crate::support::scripted::wait_until("its agent answers", || {
@@ -120,7 +120,7 @@ fn failed_calls_stay_visible_but_stop_no_run() {
     ));
     let run = hello.create(&[]).success();
     assert!(run.stderr.contains("3 failed calls of earlier runs may"), "{}", run.stderr);
-    let kinds: Vec<Value> = suspects(&hello).iter().map(|suspect| suspect["what"].clone()).collect();
+    let kinds: Vec<Value> = suspects(&hello).iter().map(|suspect| suspect["kind"].clone()).collect();
     assert_eq!(kinds, ["stemcell", "vm", "disk", "disk"]);
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);

@@ -183,8 +183,9 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
     assert_eq!(clouds.counts("cloud"), [1, 0, 1]);
     clouds.create("z-east", &[]).success();
     clouds.rewrite_state(|state| {
-        state["monopile"]["undeleted"] =
-            json!([{"what": "vm", "cid": vm, "cpi": "west", "said": "", "since": "", "not_found": true}]);
+        state["monopile"]["undeleted"] = json!([{
+            "kind": "vm", "cid": vm, "cpi": "west", "reason": "", "first_attempt_at": "", "not_found": true,
+        }]);
     });
     clouds.create("z-east", &["--no-verify"]).success();
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);

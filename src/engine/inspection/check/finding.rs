@@ -26,7 +26,6 @@ pub enum FindingStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The kind: VM, disk, stemcell, snapshot, agent, open call or failed call.
-    #[serde(rename = "what")]
     pub kind: &'static str,
     /// Its CID; for an agent the CID of the VM, for calls their request ids.
     pub cid: String,

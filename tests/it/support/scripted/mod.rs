@@ -315,7 +315,8 @@ impl Hello {
         fn remove_messages(value: &mut Value) {
             match value {
                 Value::Object(fields) => {
-                    fields.remove("said");
+                    fields.remove("reason");
+                    fields.remove("cpi_message");
                     fields.values_mut().for_each(remove_messages);
                 }
                 Value::Array(items) => items.iter_mut().for_each(remove_messages),
@@ -372,11 +373,16 @@ impl Hello {
         let monopile = &mut state["monopile"];
         // Salted digests and durations differ in every run.
         monopile["durations"].take();
-        for place in monopile["places"].as_array_mut().into_iter().flatten() {
-            place["properties"] = json!("<differs>");
+        for location in monopile["locations"].as_array_mut().into_iter().flatten() {
+            location["properties"] = json!("<differs>");
         }
-        for path in ["/manifest/digests", "/vm/made_of", "/manifest", "/credentials/digests", "/credentials"]
-        {
+        for path in [
+            "/manifest_leaves/digests",
+            "/vm/property_digests",
+            "/manifest_leaves",
+            "/credential_digests/digests",
+            "/credential_digests",
+        ] {
             let map = monopile.pointer_mut(path).and_then(Value::as_object_mut);
             for value in map.into_iter().flat_map(|map| map.values_mut()).filter(|value| !value.is_object()) {
                 *value = json!("<differs>");
