@@ -1,7 +1,7 @@
 //! Plans and acts. This is the only crate that sees the CPI, the agent and the state together.
 //!
 //! Each module uses only those before it in the layer table of `docs/architecture.md`, which also explains
-//! the contracts and the rules of the journal.
+//! the contracts. `docs/journal.md` has the rules of the journal.
 //!
 //! Entry points:
 //! - [`deploy::create_env()`] and the other commands in [`deploy`], [`record_commands`], [`resources`] and
