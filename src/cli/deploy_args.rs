@@ -52,8 +52,8 @@ pub struct DeployArgs {
     offline: bool,
 
     /// Do not contact the agent if nothing changed
-    #[arg(long, hide_short_help = true)]
-    no_verify: bool,
+    #[arg(long, alias = "no-verify", hide_short_help = true)]
+    skip_agent_check: bool,
 
     #[command(flatten)]
     stopping: StoppingArgs,
@@ -111,7 +111,7 @@ impl DeployArgs {
             strategy: self.update_strategy.into(),
             snapshot: self.snapshot.policy(),
             stop_options: self.stopping.options(),
-            asks_agent_if_unchanged: !self.no_verify,
+            asks_agent_if_unchanged: !self.skip_agent_check,
             boot_timeout: self.boot_timeout,
             forget_open_calls: self.open_calls.forget_open_calls,
             overrides: deploy::Overrides {

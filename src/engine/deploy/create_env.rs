@@ -83,7 +83,9 @@ pub fn create_env(
         }
         return Ok(match request.asks_agent_if_unchanged {
             true => "Nothing to do: everything is as deployed, and the agent answers",
-            false => "Nothing to do: the manifest is as deployed; the agent was not asked (--no-verify)",
+            false => {
+                "Nothing to do: the manifest is as deployed; the agent was not asked (--skip-agent-check)"
+            }
         }
         .to_owned());
     }
@@ -167,7 +169,7 @@ pub fn create_env(
                 .with_hint(
                     "to replace the VM and keep its persistent disk: `monopile SAME-COMMAND --recreate`",
                 )
-                .with_hint("to skip this check: `monopile SAME-COMMAND --no-verify`"));
+                .with_hint("to skip this check: `monopile SAME-COMMAND --skip-agent-check`"));
         }
         let not_found = describe_not_found(&vm.into());
         run.reporter.warn(format!("{not_found}: creating a new one"));

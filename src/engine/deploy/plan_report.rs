@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::draft_plan::{DraftPlan, find_vm_that_is_off, keep_applied_jobs};
-use super::request::{CreateEnvRequest, NO_VERIFY};
+use super::request::{CreateEnvRequest, SKIP_AGENT_CHECK};
 use super::validate::{ValidationInputs, validate};
 use crate::effects::{Effect, instructions_to_forget};
 use crate::jobs::PackageCounts;
@@ -277,7 +277,9 @@ impl PlanReport {
     /// Summarises the plan in one line, for the operator.
     pub fn headline(&self) -> String {
         let summary = match self.action {
-            PlanAction::Nothing if self.inputs.step_options.iter().any(|option| option == NO_VERIFY) => {
+            PlanAction::Nothing
+                if self.inputs.step_options.iter().any(|option| option == SKIP_AGENT_CHECK) =>
+            {
                 "Nothing to do: the manifest is as deployed"
             }
             PlanAction::Nothing => "Nothing to do: everything is as deployed",

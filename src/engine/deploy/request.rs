@@ -50,7 +50,7 @@ pub struct CreateEnvRequest {
     pub strategy: UpdateStrategy,
     /// `--snapshot`: the snapshot that the persistent disk gets before the VM is replaced.
     pub snapshot: SnapshotPolicy,
-    /// False for `--no-verify`: if nothing changed, the VM's agent is not asked.
+    /// False for `--skip-agent-check`: if nothing changed, the VM's agent is not asked.
     pub asks_agent_if_unchanged: bool,
     /// `--boot-timeout`: how long the agent may take to answer after a boot, or after a disk was attached.
     pub boot_timeout: Duration,
@@ -67,7 +67,7 @@ pub struct CreateEnvRequest {
 }
 
 /// The option of [`CreateEnvRequest::asks_agent_if_unchanged`] among the options of the steps.
-pub(super) const NO_VERIFY: &str = "--no-verify";
+pub(super) const SKIP_AGENT_CHECK: &str = "--skip-agent-check";
 
 impl CreateEnvRequest {
     /// Returns the options on which the steps depend, as words of the command line.
@@ -80,7 +80,7 @@ impl CreateEnvRequest {
         let switches = [
             (self.replaces_unchanged_vm, "--recreate"),
             (self.recreate_persistent_disks, "--recreate-persistent-disks"),
-            (!self.asks_agent_if_unchanged, NO_VERIFY),
+            (!self.asks_agent_if_unchanged, SKIP_AGENT_CHECK),
             (self.stop_options.skip_drain, "--skip-drain"),
             (self.forget_open_calls, "--forget-open-calls"),
             (self.overrides.accepts_new_credentials, "--new-credentials"),

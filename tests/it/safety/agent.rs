@@ -20,9 +20,12 @@ fn dead_environment_is_not_reported_unchanged() {
     );
     let messages: Vec<String> = proxy.take().iter().map(|exchange| exchange.name()).collect();
     assert_eq!(messages, ["get_state"]);
-    let run = hello.create(&["--no-verify"]).success();
-    assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
-    assert!(proxy.take().is_empty() && hello.take_requests().is_empty());
+    // Scripts may still use the older name.
+    for option in ["--skip-agent-check", "--no-verify"] {
+        let run = hello.create(&[option]).success();
+        assert!(run.stdout.contains("Nothing to do"), "{}", run.stdout);
+        assert!(proxy.take().is_empty() && hello.take_requests().is_empty(), "{option}");
+    }
 
     // Stopped jobs are reported, but are not a failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
@@ -47,7 +50,7 @@ fn dead_environment_is_not_reported_unchanged() {
         "nothing changed since the last deploy, but the agent of VM",
         "cannot be reached",
         "--recreate",
-        "--no-verify",
+        "--skip-agent-check",
     ] {
         assert!(run.stderr.contains(text), "{text}: {}", run.stderr);
     }

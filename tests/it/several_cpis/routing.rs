@@ -139,7 +139,7 @@ fn unknown_disk_is_searched_at_all_cpis() {
         let cid = clouds.call_cpi_directly(real_cpi, "create_disk", json!([8, {}]));
         record_stray_disk(&clouds, &cid, recorded_cpi);
         assert!(clouds.resources(real_cpi, "disks").contains(&cid));
-        let run = clouds.create("z-east", &["--no-verify", "--verbose"]).success();
+        let run = clouds.create("z-east", &["--skip-agent-check", "--verbose"]).success();
         assert!(
             !clouds.resources(real_cpi, "disks").contains(&cid),
             "{recorded_cpi:?} {real_cpi}\n{}",
@@ -156,13 +156,13 @@ fn unknown_disk_is_searched_at_all_cpis() {
     }
     // The disk was found in west, so the search ended there. A disk that no CPI has is gone.
     record_stray_disk(&clouds, "disk-00000000-0000-4000-8000-000000000000", Some("east"));
-    let run = clouds.create("z-east", &["--no-verify"]).success();
+    let run = clouds.create("z-east", &["--skip-agent-check"]).success();
     assert_output_contains(&run, "no CPI finds it");
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_disk"]);
 
     // With another record, the same CID means another disk.
     record_stray_disk(&clouds, &in_use, Some("west"));
-    clouds.create("z-east", &["--no-verify"]).success();
+    clouds.create("z-east", &["--skip-agent-check"]).success();
     assert!(clouds.resources("east", "disks").contains(&in_use));
     assert_eq!(clouds.hello.state()["disks"].as_array().unwrap().len(), 1);
     clouds.delete("z-east").success();
@@ -187,7 +187,7 @@ fn earlier_vm_is_searched_at_all_cpis_but_the_current_is_not() {
             "kind": "vm", "cid": vm, "cpi": "west", "reason": "", "first_attempt_at": "", "not_found": true,
         }]);
     });
-    clouds.create("z-east", &["--no-verify"]).success();
+    clouds.create("z-east", &["--skip-agent-check"]).success();
     assert_eq!(clouds.counts("cloud"), [0, 0, 1]);
     assert_eq!(Hello::methods(&clouds.hello.take_requests()), ["info", "has_vm", "delete_vm"]);
     assert!(clouds.hello.state()["monopile"].get("undeleted").is_none());
