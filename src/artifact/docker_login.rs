@@ -73,7 +73,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.json");
         let login = |host: &str| find(&path, host).map_err(|error| error.chain().join(": "));
-        assert_eq!(login("ghcr.io"), Ok(None), "there is no file");
+        assert_eq!(login("ghcr.io"), Ok(None), "a login was found without a file");
         let config = r#"{"auths": {"ghcr.io": {"auth": "bWU6YTpi"}, "https://old:5000/": {"auth": "bWU6Yw=="},
             "https://index.docker.io/v1/": {"auth": "aHViOng=", "email": "x"}, "stored": {}, "bad": {"auth": "!"},
             "none": {"auth": "bWU="}}, "credsStore": "pass"}"#;

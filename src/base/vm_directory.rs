@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn vm_is_off_when_no_process_holds_its_log() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(!is_off(directory.path()), "it is no VM");
+        assert!(!is_off(directory.path()), "a directory without a VM counts as off");
         for name in [QEMU_LOG_FILE, AGENT_LOG_FILE] {
             let log = File::create(directory.path().join(name)).unwrap();
             log.lock_shared().unwrap();

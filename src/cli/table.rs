@@ -313,8 +313,11 @@ mod tests {
              reattach_disk, mount_disk\n"
         );
         assert_eq!(table.format(&on_terminal(50)), expected);
-        assert_eq!(table.format(&on_terminal(120)).lines().count(), 4, "they fit");
-        assert!(table.format(&on_terminal(20)).starts_with("KIND "), "they never fit");
+        assert_eq!(table.format(&on_terminal(120)).lines().count(), 4, "columns that fit were wrapped");
+        assert!(
+            table.format(&on_terminal(20)).starts_with("KIND "),
+            "a table that never fits has another form"
+        );
         for columns in 30..120 {
             let text = table.format(&on_terminal(columns));
             assert!(text.lines().all(|line| ui::width(line) <= columns), "{columns}:\n{text}");

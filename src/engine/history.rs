@@ -376,7 +376,7 @@ mod tests {
         run.record_plan(plan.clone()).unwrap();
         assert!(!run.record.has_begun_changes());
         run.record_change().unwrap();
-        assert_eq!(outcomes(), [RunOutcome::Running], "it lets go of its record");
+        assert_eq!(outcomes(), [RunOutcome::Running], "the record is no longer locked");
         let stages = vec![RecordedStage {
             name: "Creating VM".into(),
             depth: 0,

@@ -212,7 +212,7 @@ mod tests {
             verifier.verify_server_cert(certificate, &[], &host, &[], now).is_ok()
         };
         assert!(accepts(&known_certificate));
-        assert!(accepts(&issue_certificate(&authority, HOST, 2025)), "it is valid");
+        assert!(accepts(&issue_certificate(&authority, HOST, 2025)), "a valid certificate is rejected");
         assert!(!accepts(&issue_certificate(&authority, HOST, 2020)), "expired, and not known");
         assert!(!accepts(&certificate_of_other_host), "known, and of another host");
         assert!(!accepts(&foreign_certificate), "known, and of another CA");

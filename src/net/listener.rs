@@ -112,7 +112,7 @@ mod tests {
             };
             assert!((0..500).any(|_| is_gone()), "{address}");
         }
-        assert_eq!(find("192.0.2.1", 80), None, "it is not an address of this machine");
+        assert_eq!(find("192.0.2.1", 80), None, "an address of another machine was found");
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         if cfg!(target_endian = "little") {
             assert_eq!(find_socket([127, 0, 0, 1], 6868), Some((4711, 1000)));
         }
-        assert_eq!(find_socket([127, 0, 0, 2], 6868), None, "it is connected");
+        assert_eq!(find_socket([127, 0, 0, 2], 6868), None, "a connected socket was found");
         assert_eq!(find_socket([127, 0, 0, 1], 80), None);
         // One socket for all IPv4 addresses.
         let table = "header\n 0: 00000000:0050 00000000:0000 0A 0:0 0:0 0 1000 0 4713 1\n";

@@ -107,7 +107,7 @@ fn encrypted_vars_store_is_read_with_its_identity() {
     assert_eq!(read(&["int", "m.yml", "-l", "s.yml", "--path", "/password"]), password);
     assert!(read(&["vars", "list", "s.yml"]).contains("password"));
     assert!(read(&["vars", "check", "s.yml", "-m", "m.yml"]).contains("nothing needs attention"));
-    assert_eq!(world.read("s.yml"), ciphertext, "it was written");
+    assert_eq!(world.read("s.yml"), ciphertext, "the file was written");
     let run = world.run(["int", "s.yml", "--path", "/password"]).exits_with(3);
     assert!(run.stderr.contains("--identity"), "{}", run.stderr);
 }

@@ -169,7 +169,7 @@ fn dynamic_drain_is_polled_until_done() {
     hello.create(&[]).success();
     let start = Instant::now();
     stop(&hello, &[]).success();
-    assert!(start.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(start.elapsed() >= Duration::from_secs(1), "the run did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\njob_check_status hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -182,7 +182,7 @@ fn static_drain_is_awaited() {
     hello.create(&[]).success();
     let start = Instant::now();
     stop(&hello, &[]).success();
-    assert!(start.elapsed() >= Duration::from_secs(1), "it did not wait");
+    assert!(start.elapsed() >= Duration::from_secs(1), "the run did not wait");
     assert_eq!(drain_log(&hello), "job_shutdown hash_unchanged\n");
     hello.delete(&["--skip-drain"]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

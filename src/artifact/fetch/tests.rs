@@ -172,12 +172,12 @@ fn file_is_copied_from_the_shared_cache() {
     let read_count = AtomicUsize::new(0);
     let (source, arrived) = second.read_arriving(&url, &sha1(&content), &read_count);
     assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
-    assert_eq!(arrived.unwrap(), content, "it is read while it is copied");
+    assert_eq!(arrived.unwrap(), content, "the file was damaged while it was copied");
     assert_eq!(server.requests().len(), request_count_before);
     assert!(second.files("partial").is_empty());
     let world = FetchWorld { shared_cache: SharedCache::default(), ..second };
     assert_eq!(world.obtain(&url, Some(&sha1(&content))).unwrap(), content);
-    assert_eq!(server.requests().len(), request_count_before, "it is in the cache of this machine now");
+    assert_eq!(server.requests().len(), request_count_before, "the file was downloaded again");
 }
 
 #[test]
@@ -225,10 +225,10 @@ fn wrong_content_of_the_shared_cache_is_downloaded_instead() {
     let second = FetchWorld::sharing(shared_directory.path());
     let (source, arrived) = second.read_arriving(&url, &sha1(&content), &AtomicUsize::new(0));
     assert_eq!(fs::read(source.unwrap().path).unwrap(), content);
-    assert!(arrived.is_err(), "its first bytes were wrong");
+    assert!(arrived.is_err(), "wrong first bytes are accepted");
     assert!(second.log().contains("does not match"), "{}", second.log());
     second.shared_cache.finish();
-    assert_eq!(fs::read(&object).unwrap(), content, "it is replaced");
+    assert_eq!(fs::read(&object).unwrap(), content, "the damaged object was not replaced");
 }
 
 #[test]

@@ -322,7 +322,7 @@ mod tests {
         let cid = ObjectKind::Disk.new_cid();
         let staging = cloud.create_staging(&cid).unwrap();
         assert!(!cloud.contains(&cid).unwrap());
-        assert_eq!(cloud.remove_leftovers().unwrap(), 0, "it is locked");
+        assert_eq!(cloud.remove_leftovers().unwrap(), 0, "a locked staging directory was removed");
         drop(staging);
         assert_eq!(cloud.remove_leftovers().unwrap(), 1);
 

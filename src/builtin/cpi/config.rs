@@ -65,7 +65,7 @@ mod tests {
     fn context_overrides_only_the_keys_of_the_cpi() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config.json");
-        assert!(read(&path, &JsonObject::new(), &[]).is_err(), "there is no file");
+        assert!(read(&path, &JsonObject::new(), &[]).is_err(), "a missing file is accepted");
         std::fs::write(&path, r#"{"root": "/a", "ntp": ["x"]}"#).unwrap();
         let context = json!({"root": "/b", "director_uuid": "d"});
         let properties = read(&path, context.as_object().unwrap(), &["root", "ntp"]).unwrap();

@@ -188,7 +188,7 @@ mod tests {
         let earlier_boot = ProcessIdentity { boot_id: "x".into(), ..identity.clone() };
         assert!(!earlier_boot.is_running().unwrap());
         assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());
-        assert!(!earlier_boot.has_ended_here().unwrap(), "it may run on another machine");
+        assert!(!earlier_boot.has_ended_here().unwrap(), "a process of an earlier boot counts as ended");
         let other_namespace = ProcessIdentity { pid_namespace: "x".into(), ..identity.clone() };
         assert!(other_namespace.is_running().is_err());
         assert!(!other_namespace.has_ended_here().unwrap());

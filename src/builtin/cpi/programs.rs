@@ -94,7 +94,7 @@ mod tests {
     fn finds_programs_in_the_order_of_the_path() {
         assert_eq!(find("sh", "/nowhere:/bin:/usr/bin"), Some(PathBuf::from("/bin/sh")));
         assert_eq!(find("no-such-program", "/bin:/usr/bin"), None);
-        assert_eq!(find("passwd", "/etc"), None, "it is not executable");
+        assert_eq!(find("passwd", "/etc"), None, "a file that is not executable was found");
     }
 
     #[test]

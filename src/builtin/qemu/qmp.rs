@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn other_servers_and_silence_are_errors() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(Qmp::connect(directory.path()).is_err(), "there is no socket");
+        assert!(Qmp::connect(directory.path()).is_err(), "it connected without a socket");
         let server = qemu(directory.path(), "{}\n", &[]);
         assert!(Qmp::connect(directory.path()).err().unwrap().message.contains("does not speak QMP"));
         server.join().unwrap();

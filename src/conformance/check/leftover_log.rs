@@ -170,12 +170,12 @@ mod tests {
         leftover_log.record_call("create_vm", "2").unwrap();
 
         let (running_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
-        assert_eq!(earlier_leftovers, Leftovers::default(), "it still runs");
+        assert_eq!(earlier_leftovers, Leftovers::default(), "the log of a running check was read");
         running_log.end(false);
         leftover_log.file.write_all(b"{\"made\": {\"ki").unwrap();
         drop(leftover_log);
         let (other, earlier_leftovers) = LeftoverLog::begin(&directory, "b").unwrap();
-        assert_eq!(earlier_leftovers, Leftovers::default(), "it is another CPI's");
+        assert_eq!(earlier_leftovers, Leftovers::default(), "the log of another CPI was read");
         other.end(false);
         let (leftover_log, earlier_leftovers) = LeftoverLog::begin(&directory, "a").unwrap();
         let unanswered_calls = vec![("create_vm".to_owned(), "2".to_owned())];

@@ -562,7 +562,11 @@ mod tests {
             calculated[0].contains(r#" calculate_vm_cloud_properties '{"cpu":2,"ram":512}'`"#),
             "{calculated:?}"
         );
-        assert_eq!(hints(Method::DeleteVm, &["vm-1".into()]), Vec::<String>::new(), "it changes something");
+        assert_eq!(
+            hints(Method::DeleteVm, &["vm-1".into()]),
+            Vec::<String>::new(),
+            "a call that changes something has a hint to repeat it"
+        );
     }
 
     #[test]

@@ -161,7 +161,10 @@ mod tests {
             assert_eq!(migrated_state.resources().next(), Some(Resource::Snapshot(snapshot)));
         }
         assert!(apply_migrated_from(Some(&successor), &state(Some("b"))).unwrap().1.is_empty());
-        assert!(check_az(Some(&successor), Some(&az(None))).is_err(), "it would be renamed by the next run");
+        assert!(
+            check_az(Some(&successor), Some(&az(None))).is_err(),
+            "an availability zone of the old CPI is accepted"
+        );
         check_az(Some(&successor), Some(&az(Some("b")))).unwrap();
     }
 

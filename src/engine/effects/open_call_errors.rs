@@ -120,7 +120,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("answer");
         let shown_text = "it begins: 'say \"no\"'\nthe end of the CPI's log:\nasking";
-        assert!(!shows_more(&path, shown_text), "it does not exist");
+        assert!(!shows_more(&path, shown_text), "a missing log is said to show more");
         for (content, expected) in
             [("", false), ("say \"no\"\n", false), ("  asking\n\n", false), ("asking\nfor more\n", true)]
         {

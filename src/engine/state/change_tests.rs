@@ -174,7 +174,7 @@ fn vm_not_found_is_replaced_but_stays_on_record() {
     let mut state = State::new();
     state.apply(vm("vm-1")).unwrap();
     state.apply(undeleted(Resource::Vm(handle("vm-1")), false)).unwrap();
-    assert_eq!(vm_on_record(&state), Some("vm-1"), "it may still be there");
+    assert_eq!(vm_on_record(&state), Some("vm-1"), "a VM that may exist was forgotten");
     state.apply(undeleted(Resource::Vm(handle("vm-1")), true)).unwrap();
     assert_eq!((state.vm_cid(), state.vm()), (None, None));
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-1")]);
@@ -242,7 +242,7 @@ fn vm_whose_deletion_began_stays_on_record_until_it_is_deleted() {
     state.apply(vm("vm-1")).unwrap();
     let state_before = state.clone();
     state.apply(deletion_begun("vm-1")).unwrap();
-    assert_eq!(state, state_before, "it is the VM of this environment");
+    assert_eq!(state, state_before, "the VM of the environment was changed");
     state.apply(deletion_begun("vm-2")).unwrap();
     state.apply(deletion_begun("vm-2")).unwrap();
     assert_eq!(state.undeleted_vms().collect::<Vec<_>>(), [handle("vm-2")]);
@@ -291,7 +291,7 @@ fn forgetting_needs_a_record_and_clears_the_deployed_mark() {
     let forget = Change::Forgotten;
     assert!(state.apply(forget(Resource::Vm(handle("disk-1")))).is_err());
     state.apply(forget(Resource::Disk(handle("disk-2")))).unwrap();
-    assert_eq!(state.current_deploy_digest, "abc", "it was not in use");
+    assert_eq!(state.current_deploy_digest, "abc", "an unused record made the environment undeployed");
     state.apply(forget(Resource::Disk(handle("disk-1")))).unwrap();
     assert_eq!((state.current_deploy_digest.as_str(), state.current_disk_id.as_str()), ("", ""));
     state.apply(forget(Resource::Vm(handle("vm-1")))).unwrap();
@@ -759,7 +759,7 @@ fn reads_states_of_bosh_and_keeps_unknown_keys() {
     }"#;
     let state = State::parse(text).unwrap();
     assert_eq!(vm_on_record(&state), Some("vm-9"));
-    assert!(state.vm().is_none(), "only the CID is known of it");
+    assert!(state.vm().is_none(), "the VM has details besides its CID");
     let json: Value = serde_json::from_slice(&state.to_bytes().unwrap()).unwrap();
     assert_eq!(json["later"]["a"][0], 1);
     assert_eq!(json["disks"][0]["more"], 1);

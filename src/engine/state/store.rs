@@ -445,7 +445,7 @@ mod tests {
         store.journal().new_call(&intent.request_id).settle().unwrap();
         drop(store);
         let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
-        assert!(file.exists(), "there is a VM");
+        assert!(file.exists(), "the registry of the VM was removed");
         store.commit(Change::VmDeleted(crate::state::Handle::new("vm-1".parse().unwrap(), None))).unwrap();
         assert!(!file.parent().unwrap().exists());
 

@@ -422,7 +422,10 @@ mod tests {
         let inputs = Inputs { vars: vec!["a".into()], vars_exec: vec![touch], ..Inputs::default() };
         assert_eq!(GivenValues::read(&inputs).unwrap_err().kind(), base::ErrorKind::Usage);
         assert!(!directory.path().join("ran").exists());
-        assert!(GivenValues::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(), "it prints nothing");
+        assert!(
+            GivenValues::read(&Inputs { vars: Vec::new(), ..inputs }).is_err(),
+            "a program without output is accepted"
+        );
         assert!(directory.path().join("ran").exists());
     }
 

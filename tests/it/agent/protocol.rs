@@ -169,7 +169,7 @@ fn slow_clients_are_disconnected() {
     trickle.write_all(b"POST /agent HTTP/1.1\r\nHo").unwrap();
     let start = Instant::now();
     assert_eq!(vm.send("ping", json!([])), json!({"value": "pong"}));
-    assert!(start.elapsed() < Duration::from_secs(8), "the agent answers beside mute clients");
+    assert!(start.elapsed() < Duration::from_secs(8), "the agent does not answer beside mute clients");
     for stream in &mut mute {
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         assert!(stream.read(&mut [0; 64]).is_ok_and(|count| count == 0), "the handshake has no deadline");

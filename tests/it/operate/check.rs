@@ -127,7 +127,7 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     }
     assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
     assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
-    assert_eq!(vm_and_disk_cids(&hello), (vm, disk), "it is the same VM");
+    assert_eq!(vm_and_disk_cids(&hello), (vm, disk), "the VM or disk was replaced");
     assert_eq!(hello.ask_counter(), 2, "the data are the same");
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

@@ -86,7 +86,7 @@ fn history_records_every_run_and_its_outcome() {
     let last_runs = parse_document(&history(&["--json", "--limit", "1"]));
     assert_eq!(last_runs[0]["plan"]["headline"], "Delete everything on record");
     assert_eq!(last_runs[0]["plan"]["steps"][0]["step"], "stop_vm");
-    assert!(history(&[]).stdout.contains("Deleted the environment"), "it outlives the state");
+    assert!(history(&[]).stdout.contains("Deleted the environment"), "the history is gone with the state");
     let mut leftovers = hello.leftovers();
     // The next run removes the killed run's scratch files.
     leftovers.retain(|leftover| !leftover.starts_with("file "));

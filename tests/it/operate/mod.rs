@@ -164,7 +164,7 @@ fn restart_does_not_call_the_cpi() {
     let run = run(&hello, "restart", &[]).success();
     assert!(run.stdout.contains("Draining the jobs of instance 'hello/0'"), "{}", run.stdout);
     assert_eq!(hello.ask_counter(), 2);
-    assert_ne!(self::pid(&hello), pid, "it was not stopped");
+    assert_ne!(self::pid(&hello), pid, "the job was not stopped");
     assert_eq!(hello.state(), state_before);
     assert!(hello.take_requests().is_empty(), "the CPI was asked");
     hello.delete(&[]).success();

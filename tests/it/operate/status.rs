@@ -249,7 +249,7 @@ fn stopped_vm_of_this_machine_is_started_again() {
     assert_eq!(
         (hello.ask_counter(), hello.state()["current_vm_cid"].clone()),
         (2, vm.clone()),
-        "it is the same VM"
+        "the VM or disk was replaced"
     );
     run("status", &[]).success();
 

@@ -272,7 +272,7 @@ fn environment_lives_on_a_vm_with_a_kernel_of_its_own() {
     time("kill it while the VM boots", || life.kill_at(&["create-env"], "Waiting for the agent"));
     life.run_step("resume", &["create-env"]);
     life.ask();
-    assert_ne!(life.vm(), vm, "it is a new VM");
+    assert_ne!(life.vm(), vm, "the VM was not replaced");
     let size_of_copy = life.size("disk");
     assert!((small..grown_size).contains(&size_of_copy), "{size_of_copy}");
     let mounts = life.log("mount").join("\n");

@@ -455,7 +455,7 @@ fn guest_that_keeps_a_disk_is_described_by_its_console() {
         "{message}"
     );
     assert_eq!(answer["error"]["ok_to_retry"], true);
-    assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]), "it is still attached");
+    assert_eq!(cloud.call("get_disks", json!([vm])), json!([disk]), "the disk is no longer attached");
     cloud.call("delete_vm", json!([vm]));
     cloud.call("delete_disk", json!([disk]));
     cloud.call("delete_stemcell", json!([stemcell]));

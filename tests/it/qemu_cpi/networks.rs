@@ -62,7 +62,7 @@ fn vm_has_networks_on_a_bridge_and_a_tap_device() {
     assert!(is_connected(), "{}", devices());
     cloud.call("delete_vm", json!([vm]));
     assert_eq!(devices(), "");
-    assert!(run_ip(&cloud, "link show dev tap0").0, "it belongs to the administrator");
+    assert!(run_ip(&cloud, "link show dev tap0").0, "the device of the administrator is gone");
     cloud.call("delete_stemcell", json!([stemcell]));
     cloud.assert_empty();
 }

@@ -35,7 +35,7 @@ fn vm_without_a_known_cid_is_found_by_its_agent() {
     crate::support::scripted::wait_until("its agent answers", || {
         hello.create(&[]).stderr.contains("an untracked VM answers at")
     });
-    assert_eq!(hello.calls(""), 0, "it went on");
+    assert_eq!(hello.calls(""), 0, "the run went on");
 
     let names_ids = |run: &Run| ids.iter().all(|id| (run.stdout.clone() + &run.stderr).contains(id));
     let run = hello.world.finish(hello.subcommand(&["state", "verify"], &[])).exits_with(6);

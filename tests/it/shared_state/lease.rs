@@ -31,7 +31,7 @@ fn second_run_names_the_holder_and_may_wait() {
     hello.change_machine();
     let start = Instant::now();
     let failed_run = hello.create(&[]).exits_with(4);
-    assert!(start.elapsed() < Duration::from_secs(20), "at once");
+    assert!(start.elapsed() < Duration::from_secs(20), "failing took {:?}", start.elapsed());
     let holder = format!(
         "`create-env` on {}@{}",
         lock_record["user"].as_str().unwrap(),
@@ -63,7 +63,7 @@ fn second_run_names_the_holder_and_may_wait() {
         "{}",
         run.stdout
     );
-    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "it is given back");
+    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "the lease was not given back");
     hello.delete(&[]).success();
     assert_eq!(bucket.keys(), Vec::<String>::new());
     assert_eq!(hello.leftovers(), Vec::<String>::new());
@@ -116,7 +116,7 @@ fn lease_is_kept_during_calls_longer_than_it() {
     hello.release_call();
     hello.wait_for_keeper();
     hello.wait_until_idle();
-    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "it is given back");
+    assert!(!bucket.keys().contains(&LOCK_FILE.to_owned()), "the lease was not given back");
     hello.set_script(Script::with_info(InfoAnswer::Local));
     let run = hello.create(&[]).success();
     assert!(run.stdout.contains("the `create_vm` of an earlier run: done"), "{}", run.stdout);
@@ -272,7 +272,7 @@ fn suspended_run_that_wakes_too_late_changes_nothing() {
     kill_process(Pid::from_child(&child), Signal::CONT).unwrap();
     hello.release_call();
     wait_for_end(&hello, child).exits_with(4);
-    assert_eq!(bucket.read("state.json"), stored_text_before, "it writes nothing");
+    assert_eq!(bucket.read("state.json"), stored_text_before, "the run wrote the state");
     hello.wait_until_idle();
     hello.wait_for_keeper();
     // The outcome of the call is now known.

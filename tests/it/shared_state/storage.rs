@@ -166,5 +166,5 @@ fn bucket_credentials_are_never_shown() {
             output += &String::from_utf8_lossy(&std::fs::read(path).unwrap());
         }
     }
-    assert!(output.contains("s3://") && !output.contains(SECRET), "it is shown");
+    assert!(output.contains("s3://") && !output.contains(SECRET), "the secret is shown, or the URL is not");
 }

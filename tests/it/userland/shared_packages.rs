@@ -56,7 +56,7 @@ fn packages_compiled_by_one_machine_are_used_by_another() {
     assert_eq!((count, warnings(&run)), (0, Vec::new()));
     assert_eq!(packages(&other.path("cache")), packages(&one.path("cache")));
     let (_, count) = run_info(&other, &keys, &bucket, &TRUST);
-    assert_eq!(count, 0, "they are in the cache of this machine");
+    assert_eq!(count, 0, "packages were loaded again");
     // The key is revoked.
     let (_, count) = run_info(&other, &keys, &bucket, &[]);
     assert_eq!(count, 2);

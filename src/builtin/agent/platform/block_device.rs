@@ -149,7 +149,7 @@ mod tests {
     fn missing_devices_and_other_hints_are_errors() {
         let find = |hint: Value| super::find(&hint, Duration::ZERO).unwrap_err().to_string();
         assert!(find(json!({"id": "no-such-serial"})).contains("(id 'no-such-serial')"));
-        assert!(find(json!("/dev/null")).contains("missing"), "it is no block device");
+        assert!(find(json!("/dev/null")).contains("missing"), "a character device is accepted");
         let error = find(json!({"iscsi_settings": {"password": "secret"}}));
         assert!(error.contains("no 'id' or 'path'") && !error.contains("secret"), "{error}");
     }
