@@ -25,7 +25,7 @@ fn main() {
 
 /// Compresses the pages that SUMMARY.md lists, each into a file `NAME.deflate`. Pictures become text.
 fn pack_pages(target: &Path) -> std::io::Result<()> {
-    const BEST: u8 = 10;
+    const COMPRESSION_LEVEL: u8 = 10;
     let docs = Path::new("docs");
     let summary = docs.join("SUMMARY.md");
     println!("cargo::rerun-if-changed={}", summary.display());
@@ -34,7 +34,7 @@ fn pack_pages(target: &Path) -> std::io::Result<()> {
         let page = docs.join(name).with_extension("md");
         println!("cargo::rerun-if-changed={}", page.display());
         let text = with_pictures_as_text(&std::fs::read_to_string(page)?, docs)?;
-        let compressed_text = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), BEST);
+        let compressed_text = miniz_oxide::deflate::compress_to_vec(text.as_bytes(), COMPRESSION_LEVEL);
         std::fs::write(target.join(name).with_extension("deflate"), compressed_text)?;
     }
     Ok(())

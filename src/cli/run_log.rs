@@ -80,14 +80,14 @@ impl RunLog {
         self.file.get().map(|file| file.path.as_path())
     }
 
-    /// Adds a line with the time and the level.
+    /// Adds a text with the time and the level before it.
     fn add_line(&self, level: &str, text: &str) {
         if self.file.get().is_some() {
             self.write(&format!("{} {level:>5} {text}", encoding::now()));
         }
     }
 
-    /// Adds a line.
+    /// Adds text as it is, redacted. A full log takes nothing more.
     pub(super) fn write(&self, text: &str) {
         let Some(log) = self.file.get() else { return };
         let text = self.redactor.clean_and_redact(text.trim_end());

@@ -271,7 +271,7 @@ impl Session {
         package_directory: Option<&Path>,
         keep_scratch: bool,
     ) -> Result<PreparedRun> {
-        let signals = signals::count((!self.ends_by_signal).then_some(&self.reporter))?;
+        let signals = signals::start_counting((!self.ends_by_signal).then_some(&self.reporter))?;
         let _ = self.signals.set(signals.clone());
         let storage = self.storage_with(&state, interrupt_check(&signals))?;
         self.begin_record(&storage);

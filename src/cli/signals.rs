@@ -10,9 +10,9 @@ use base::events::Reporter;
 use base::signals::RunSignals;
 use base::text::and_list;
 
-/// Starts counting. The reporter prints the effect of each signal. A command that only reads passes no
+/// Starts counting signals. The reporter prints the effect of each one. A command that only reads passes no
 /// reporter.
-pub(super) fn count(reporter: Option<&Reporter>) -> Result<RunSignals> {
+pub(super) fn start_counting(reporter: Option<&Reporter>) -> Result<RunSignals> {
     let mut signals = signal_hook::iterator::Signals::new(watched_signals()).map_err(handler_error)?;
     let counter = reporter.map_or_else(RunSignals::for_reader, |_| RunSignals::default());
     base::files::input::end_at_signals(counter.clone());
@@ -50,7 +50,7 @@ pub(super) fn count_during<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&is_over))
             .map_err(handler_error)?;
     }
-    count(None)?;
+    start_counting(None)?;
     let result = work();
     is_over.store(true, Ordering::SeqCst);
     result

@@ -134,7 +134,7 @@ pub enum RunOutcome {
 /// A run with its outcome.
 #[derive(Debug, Clone, Serialize)]
 pub struct RecordedRun {
-    /// The outcome.
+    /// The outcome, by the recorded end or by the lock on the record.
     pub outcome: RunOutcome,
     /// The record of the run.
     #[serde(flatten)]

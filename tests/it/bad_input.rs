@@ -64,8 +64,9 @@ fn hello_with(original: &str, replacement: &str) -> Hello {
 }
 
 /// A network whose addresses the IaaS assigns.
-const DYNAMIC: &str = "- {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
-                       - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
+const DYNAMIC_NETWORK_OPS: &str = "\
+    - {type: replace, path: /networks/0, value: {name: default, type: dynamic}}\n\
+    - {type: replace, path: /instance_groups/0/networks/0, value: {name: default}}\n";
 
 #[test]
 fn rejects_invalid_manifests() {
@@ -279,7 +280,7 @@ fn template_errors_stop_the_run_before_any_effect() {
     let mut hello = Hello::new();
     let template = "<%= p('prot') unless spec.address == '127.0.0.1' %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
-    hello.add_ops("networks.yml", DYNAMIC);
+    hello.add_ops("networks.yml", DYNAMIC_NETWORK_OPS);
     assert_both_refuse(&hello, &[], 3, &["hello.conf.erb", "prot", "port"]);
     let template = "<%= raise \"what is #{spec.address}?\" %>\n";
     hello.world.write("hello/release/jobs/hello/templates/hello.conf.erb", template);
@@ -300,7 +301,7 @@ fn missing_links_are_errors_only_if_a_template_uses_them() {
         hello
     };
     let expected = ["job 'hello' needs a link (it consumes 'db' of type 'postgres')", "post-stop.erb:2: "];
-    for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC)] {
+    for (mode, ops) in [("native", ""), ("ruby", ""), ("native", DYNAMIC_NETWORK_OPS)] {
         let mut hello = hello_with_template("#!/bin/bash\n# <%= link('db').p('port') %>\n");
         hello.add_ops("networks.yml", ops);
         assert_both_refuse(&hello, &["--renderer", mode], 3, &expected);

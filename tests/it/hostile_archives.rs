@@ -16,7 +16,7 @@ use crate::support::tarballs::{StemcellTarball, Tar, sha1};
 use crate::support::{Run, World, peak_kib};
 
 /// The memory limit in KiB: the program's code, the stacks of its threads, and the cost of an archive.
-const MEMORY: u64 = 160 << 10;
+const MAX_MEMORY_KIB: u64 = 160 << 10;
 
 /// Returns a world with files that a hostile archive could destroy.
 fn world() -> World {
@@ -105,7 +105,7 @@ fn drive(
         None if run.code != 0 => problem("it is refused".to_owned()),
         _ => {}
     }
-    if peak > MEMORY {
+    if peak > MAX_MEMORY_KIB {
         problem(format!("it takes {peak} KiB"));
     }
     if tree(world.root()) != tree_before {

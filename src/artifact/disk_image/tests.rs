@@ -9,7 +9,7 @@ use crate::archive::Links;
 
 const MIB: usize = 1 << 20;
 /// The type of a Linux partition in a GPT.
-const LINUX: [u8; 16] =
+const LINUX_PARTITION_TYPE: [u8; 16] =
     [0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4];
 
 struct ImageWorld(tempfile::TempDir);
@@ -108,7 +108,7 @@ fn build_tree(root: &Path) {
     run(Command::new("mkfifo").arg(root.join("fifo")));
 }
 
-/// Checks that `out` has what [`tree`] made.
+/// Checks that `out` has the tree of [`build_tree`], without its fifo and special permissions.
 #[track_caller]
 fn check(root: &Path, out: &Path) {
     let list = |root: &Path| -> Vec<(PathBuf, u32, Vec<u8>)> {
@@ -166,7 +166,7 @@ fn with_gpt(file_system: &[u8]) -> Vec<u8> {
     }
     for (index, sector) in [(0, 34_u64), (1, 2048)] {
         let entry = 1024 + 128 * index;
-        disk[entry..entry + 16].copy_from_slice(&LINUX);
+        disk[entry..entry + 16].copy_from_slice(&LINUX_PARTITION_TYPE);
         disk[entry + 32..entry + 40].copy_from_slice(&sector.to_le_bytes());
     }
     disk

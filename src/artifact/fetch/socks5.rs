@@ -7,6 +7,10 @@ use super::proxy::ProxyCredentials;
 const SOCKS_VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
+// The types of addresses. The length of a host name is the byte before it.
+const IPV4_ADDRESS: u8 = 1;
+const HOST_NAME: u8 = 3;
+const IPV6_ADDRESS: u8 = 4;
 
 /// Logs in to the proxy at the other end of `stream`. An error of kind `PermissionDenied` is permanent.
 pub(super) fn log_in(
@@ -48,29 +52,29 @@ pub(super) fn connect(stream: &mut (impl Read + Write + ?Sized), host: &str, por
     let mut request = vec![SOCKS_VERSION, 1, 0];
     match host.parse() {
         Ok(std::net::IpAddr::V4(address)) => {
-            request.push(1);
+            request.push(IPV4_ADDRESS);
             request.extend(address.octets());
         }
         Ok(std::net::IpAddr::V6(address)) => {
-            request.push(4);
+            request.push(IPV6_ADDRESS);
             request.extend(address.octets());
         }
         Err(_) => {
-            request.extend([3, length(host)?]);
+            request.extend([HOST_NAME, length(host)?]);
             request.extend(host.as_bytes());
         }
     }
     request.extend(port.to_be_bytes());
     stream.write_all(&request)?;
-    let [_, status, _, kind] = take(stream)?;
+    let [_, status, _, address_type] = take(stream)?;
     if status != 0 {
         return Err(status_error(status));
     }
     // The proxy's own address follows. It must be read, but is not used.
-    let rest = match kind {
-        1 => 4,
-        4 => 16,
-        3 => {
+    let rest = match address_type {
+        IPV4_ADDRESS => 4,
+        IPV6_ADDRESS => 16,
+        HOST_NAME => {
             let [length] = take(stream)?;
             usize::from(length)
         }

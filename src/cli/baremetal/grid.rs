@@ -11,10 +11,10 @@ pub(super) struct Grid<'g> {
     pub rows: Vec<Vec<String>>,
     /// True for each column that is aligned to the right.
     pub is_right_aligned: Vec<bool>,
-    /// The columns of the terminal to fit into.
-    pub limit: Option<usize>,
-    /// The minimum width of a cell that is wrapped to fit.
-    pub minimum: usize,
+    /// The width of the terminal to fit into, in characters.
+    pub max_width: Option<usize>,
+    /// The minimum width, in characters, of a cell that is wrapped to fit.
+    pub min_cell_width: usize,
 }
 
 impl Grid<'_> {
@@ -42,16 +42,16 @@ impl Grid<'_> {
             cells.max().unwrap_or(0).max(titles[column])
         };
         let mut widths: Vec<usize> = (0..titles.len()).map(widest).collect();
-        let Some(limit) = self.limit else { return widths };
-        let room = limit.saturating_sub(BORDER_COLUMNS * widths.len() + 1);
+        let Some(max_width) = self.max_width else { return widths };
+        let room = max_width.saturating_sub(BORDER_COLUMNS * widths.len() + 1);
         if widths.iter().sum::<usize>() <= room {
             return widths;
         }
-        let fair_width = (room / widths.len().max(1)).max(self.minimum);
+        let fair_width = (room / widths.len().max(1)).max(self.min_cell_width);
         let (narrow_widths, wide_widths): (Vec<usize>, Vec<usize>) =
             widths.iter().partition(|width| **width <= fair_width);
         let wide_room = room.saturating_sub(narrow_widths.iter().sum());
-        let share = (wide_room / wide_widths.len().max(1)).max(self.minimum);
+        let share = (wide_room / wide_widths.len().max(1)).max(self.min_cell_width);
         let last_wide = widths.iter().rposition(|width| *width > fair_width);
         for (column, (width, title)) in widths.iter_mut().zip(&titles).enumerate() {
             if *width > fair_width {
@@ -133,15 +133,15 @@ fn prefix(word: &str, room: usize) -> &str {
 mod tests {
     use super::*;
 
-    fn grid(limit: Option<usize>) -> String {
+    fn grid(max_width: Option<usize>) -> String {
         let rows = [["a", "1", "several words in a long line"], ["字", "23", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec()).to_vec();
         Grid {
             header: vec!["name", "n", "note"],
             rows,
             is_right_aligned: vec![false, true, false],
-            limit,
-            minimum: 8,
+            max_width,
+            min_cell_width: 8,
         }
         .format()
     }

@@ -155,7 +155,7 @@ impl Output {
         session: &Session,
         columns: &[&str],
         rows: &[Vec<Value>],
-        minimum: usize,
+        min_cell_width: usize,
         objects: impl Fn() -> Value,
     ) -> Result<CommandResult> {
         let line = |row: &Vec<Value>| row.iter().map(plain).collect::<Vec<_>>().join(" ") + "\n";
@@ -172,7 +172,7 @@ impl Output {
             // The clients of OpenStack print a blank line.
             _ if rows.is_empty() && !self.print_empty && session.columns().is_none() => "\n".to_owned(),
             _ if rows.is_empty() && !self.print_empty => "The list is empty.\n".to_owned(),
-            _ => self.table(columns, rows, minimum),
+            _ => self.table(columns, rows, min_cell_width),
         })
     }
 
@@ -219,12 +219,12 @@ impl Output {
         });
     }
 
-    fn table(&self, columns: &[&str], rows: &[Vec<Value>], minimum: usize) -> String {
+    fn table(&self, columns: &[&str], rows: &[Vec<Value>], min_cell_width: usize) -> String {
         let cells =
             |row: &Vec<Value>| row.iter().map(|value| base::text::clean_line(&plain(value))).collect();
         let header: Vec<String> = columns.iter().map(|name| base::text::clean_line(name)).collect();
         let is_numeric = |column: usize| rows.iter().all(|row| row[column].is_number());
-        let limit = match usize::try_from(self.max_width) {
+        let max_width = match usize::try_from(self.max_width) {
             Ok(width) if width > 0 => Some(width),
             _ => self.fit_width.then(ui::stdout_columns),
         };
@@ -234,8 +234,8 @@ impl Output {
             is_right_aligned: (0..columns.len())
                 .map(|column| !rows.is_empty() && is_numeric(column))
                 .collect(),
-            limit,
-            minimum,
+            max_width,
+            min_cell_width,
         };
         grid.format()
     }

@@ -37,7 +37,7 @@ pub struct SshRequest {
     pub login: Option<Login>,
     /// `--opts`: options passed to ssh unchanged.
     pub options: Vec<String>,
-    /// The action.
+    /// The work of the session: a command, a shell or a copy.
     pub action: SshAction,
 }
 
@@ -59,9 +59,9 @@ pub enum SshAction {
     Copy {
         /// True if directories are copied with their content.
         recursive: bool,
-        /// The sources.
+        /// The files to copy, on this machine or the VM.
         sources: Vec<CopyPath>,
-        /// The target.
+        /// The file or directory to copy to.
         target: CopyPath,
     },
 }
@@ -205,7 +205,7 @@ impl VmSession {
         let opening = run.reporter.begin_stage("Creating a user for this session on the VM");
         let pair = SshKeyPair::generate(&run.redactor)?;
         let key = scratch.write("key", pair.private_key.expose())?;
-        // User names on other operating systems have this maximum length.
+        // Windows allows user names of at most 20 characters.
         let suffix = uuid::Uuid::new_v4().simple().to_string();
         let user = format!("bosh_{}", &suffix[..15]);
         signals::check_may_continue(run)?;

@@ -436,10 +436,11 @@ fn is_version(text: &str) -> bool {
 /// Returns true for texts that are public by their form: addresses, ports, certificates and public keys. An
 /// empty text is public, too.
 fn has_public_form(text: &str) -> bool {
-    const SSH: [&str; 5] = ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
+    const PUBLIC_KEY_PREFIXES: [&str; 5] =
+        ["ssh-rsa ", "ssh-ed25519 ", "ecdsa-sha2-", "sk-ssh-", "sk-ecdsa-"];
     text.is_empty()
         || is_address_or_port(text)
-        || SSH.iter().any(|kind| text.starts_with(kind))
+        || PUBLIC_KEY_PREFIXES.iter().any(|kind| text.starts_with(kind))
         || pem::parse_many(text).is_ok_and(|blocks| {
             !blocks.is_empty()
                 && blocks.iter().all(|block| matches!(block.tag(), "CERTIFICATE" | "PUBLIC KEY"))

@@ -37,14 +37,12 @@ impl GivenValues {
 
     /// Reads into `self`. After an error, `self` keeps the values that were read before the error.
     pub(crate) fn fill(&mut self, inputs: &Inputs) -> Result<()> {
-        let (mut env_file_variables, mut command_line) =
-            (GivenVariables::default(), GivenVariables::default());
-        let outcome = read_all(inputs, &mut env_file_variables, &mut command_line);
-        let outputs =
-            [&env_file_variables, &command_line].into_iter().flat_map(|variables| &variables.programs);
+        let (mut env_file_values, mut command_line) = (SourceValues::default(), SourceValues::default());
+        let outcome = read_all(inputs, &mut env_file_values, &mut command_line);
+        let outputs = [&env_file_values, &command_line].into_iter().flat_map(|variables| &variables.programs);
         self.outputs.extend(outputs.map(|(_, value)| value.clone()));
         let set_result =
-            env_file_variables.in_order().chain(command_line.in_order()).try_for_each(|(name, value)| {
+            env_file_values.in_order().chain(command_line.in_order()).try_for_each(|(name, value)| {
                 if name == previous::PREVIOUS_KEY {
                     self.previous = Some(value);
                     return Ok(());
@@ -119,14 +117,14 @@ impl GivenValues {
 
 /// The values of one source of arguments: the command line, or an env file.
 #[derive(Default)]
-struct GivenVariables {
+struct SourceValues {
     env_vars: Vec<(String, Node)>,
     programs: Vec<(String, Node)>,
     /// Values of files and arguments.
     files_and_arguments: Vec<(String, Node)>,
 }
 
-impl GivenVariables {
+impl SourceValues {
     /// Returns the values from the lowest precedence to the highest, so that later ones replace earlier ones.
     fn in_order(self) -> impl Iterator<Item = (String, Node)> {
         self.env_vars.into_iter().chain(self.programs).chain(self.files_and_arguments)
@@ -137,15 +135,15 @@ impl GivenVariables {
 /// would make their output useless.
 fn read_all(
     inputs: &Inputs,
-    env_file_variables: &mut GivenVariables,
-    command_line: &mut GivenVariables,
+    env_file_values: &mut SourceValues,
+    command_line: &mut SourceValues,
 ) -> Result<()> {
     let defaults = &inputs.env_file_variables;
-    read_prefixes_and_files(&defaults.vars_env, &defaults.vars_files, inputs, env_file_variables)?;
+    read_prefixes_and_files(&defaults.vars_env, &defaults.vars_files, inputs, env_file_values)?;
     for (name, path) in &defaults.var_files {
-        env_file_variables.files_and_arguments.push(read_var_file(name, path)?);
+        env_file_values.files_and_arguments.push(read_var_file(name, path)?);
     }
-    env_file_variables.files_and_arguments.extend(defaults.vars.iter().cloned());
+    env_file_values.files_and_arguments.extend(defaults.vars.iter().cloned());
     read_prefixes_and_files(&inputs.vars_env, &inputs.vars_files, inputs, command_line)?;
     for (index, pair) in inputs.var_files.iter().enumerate() {
         let (name, path) = split_var_file(pair, index, inputs)?;
@@ -156,20 +154,16 @@ fn read_all(
             .files_and_arguments
             .push(parse_var(pair, &numbered_option("--var", index, inputs.vars.len()))?);
     }
-    run_programs(&defaults.vars_exec, inputs, env_file_variables)?;
+    run_programs(&defaults.vars_exec, inputs, env_file_values)?;
     run_programs(&inputs.vars_exec, inputs, command_line)
 }
 
 /// Runs programs and reads the variables that they print.
-fn run_programs(
-    programs: &[VarsProgram],
-    inputs: &Inputs,
-    given_variables: &mut GivenVariables,
-) -> Result<()> {
+fn run_programs(programs: &[VarsProgram], inputs: &Inputs, source_values: &mut SourceValues) -> Result<()> {
     for program in programs {
         let mut variables = Vec::new();
         add_mapping(program.read_variables(&inputs.env_vars)?.clone(), &mut variables)?;
-        given_variables
+        source_values
             .programs
             .extend(variables.into_iter().map(|(name, value)| (name, without_positions(value))));
     }
@@ -233,14 +227,14 @@ fn read_prefixes_and_files(
     prefixes: &[String],
     files: &[PathBuf],
     inputs: &Inputs,
-    given_variables: &mut GivenVariables,
+    source_values: &mut SourceValues,
 ) -> Result<()> {
     for prefix in prefixes {
-        read_environment(prefix, &inputs.env_vars, &mut given_variables.env_vars)?;
+        read_environment(prefix, &inputs.env_vars, &mut source_values.env_vars)?;
     }
-    files.iter().try_for_each(|path| {
-        read_vars_file(path, &inputs.encryption, &mut given_variables.files_and_arguments)
-    })
+    files
+        .iter()
+        .try_for_each(|path| read_vars_file(path, &inputs.encryption, &mut source_values.files_and_arguments))
 }
 
 /// Splits the pair of `--var-file` with this index.
@@ -255,23 +249,23 @@ fn read_var_file(name: &str, path: &Path) -> Result<(String, Node)> {
     Ok((name.to_owned(), Node { data: Data::String(text.into()), position }))
 }
 
-fn split_pair<'p>(pair: &'p str, option: &str, value: &str) -> Result<(&'p str, &'p str)> {
+fn split_pair<'p>(pair: &'p str, option: &str, value_name: &str) -> Result<(&'p str, &'p str)> {
     match pair.split_once('=') {
         Some((name, rest)) if !name.is_empty() && !rest.is_empty() => Ok((name, rest)),
         // The text is not shown, because it may be a secret if the name or `=` is missing.
         Some((name, _)) if !name.is_empty() => {
             let option = option_name(option);
-            Err(Error::usage(format!("{option} {name}= has no {value}"))
+            Err(Error::usage(format!("{option} {name}= has no {value_name}"))
                 .with_hint(format!("for an empty text: {option} {name}=''")))
         }
-        Some(_) => Err(malformed_option_error(option, value, "has no name before the '='")),
-        None => Err(malformed_option_error(option, value, "has no '='")),
+        Some(_) => Err(malformed_option_error(option, value_name, "has no name before the '='")),
+        None => Err(malformed_option_error(option, value_name, "has no '='")),
     }
 }
 
-fn malformed_option_error(option: &str, value: &str, problem: &str) -> Error {
-    Error::usage(format!("{option} needs NAME={value}, and the text {problem}")).with_hint(format!(
-        "write {} NAME={value}; the text is not shown here, because it may be a secret",
+fn malformed_option_error(option: &str, value_name: &str, problem: &str) -> Error {
+    Error::usage(format!("{option} needs NAME={value_name}, and the text {problem}")).with_hint(format!(
+        "write {} NAME={value_name}; the text is not shown here, because it may be a secret",
         option_name(option)
     ))
 }

@@ -13,8 +13,8 @@
 
 use super::explorer::System;
 use super::model_state::{
-    AnswerContent, AnswerFile, CALL_COUNT, Call, CallKind, CallSet, CpiProcess, ModelRecord, ModelState,
-    Owner, Phase, RUN_COUNT, Run, to_u8,
+    AnswerContent, AnswerFile, CALL_COUNT, Call, CallKind, CallSet, CpiProcess, ModelHolder, ModelRecord,
+    ModelState, Phase, RUN_COUNT, Run, to_u8,
 };
 use super::{
     CallOutcome, ConcludingStep, Evidence, EvidentProgress, FileState, PREPARATIONS, Preparation,
@@ -145,7 +145,7 @@ impl Model {
 
     /// Returns true if a run still has the lock according to its own clock or the lock file.
     fn has_lock(&self, state: &ModelState, run: usize) -> bool {
-        state.owner == Owner::Run(to_u8(run)) && !state.has_expired
+        state.holder == ModelHolder::Run(to_u8(run)) && !state.has_expired
     }
 
     /// Writes the state. Returns false if the write is rejected.
@@ -154,7 +154,7 @@ impl Model {
             return false;
         }
         let has_read = |other: usize| other != run && state.runs[other].phase.has_read();
-        let is_replaced = matches!(state.owner, Owner::Run(other) if has_read(other.into()));
+        let is_replaced = matches!(state.holder, ModelHolder::Run(other) if has_read(other.into()));
         if state.runs[run].is_stale || (is_replaced && !state.is_removed) {
             state.violate(SINGLE_WRITER_PROPERTY);
         }
@@ -168,7 +168,7 @@ impl Model {
 
     /// Ends the process of a run. The kernel frees its locks, and the keeper stays.
     fn end_process(&self, state: &mut ModelState, run: usize, is_killed: bool) {
-        let is_owner = state.owner == Owner::Run(to_u8(run));
+        let is_holder = state.holder == ModelHolder::Run(to_u8(run));
         let mut unpublished = CallSet::default();
         for (number, call) in state.calls.iter_mut().enumerate() {
             if self.is_local(call, run) && call.is_announced && !call.is_published {
@@ -186,10 +186,10 @@ impl Model {
         if self.is_shared() && (is_killed || unpublished != CallSet::default()) {
             let earlier_calls = state.keepers[run].unwrap_or_default();
             state.keepers[run] = Some(CallSet(earlier_calls.0 | unpublished.0));
-            if is_owner {
-                state.owner = Owner::Gone(to_u8(run));
+            if is_holder {
+                state.holder = ModelHolder::Gone(to_u8(run));
             }
-        } else if is_owner {
+        } else if is_holder {
             self.give_back(state, run);
         }
         state.runs[run] = Run::default();
@@ -197,9 +197,9 @@ impl Model {
 
     /// Frees the lock of a run or keeper, or lets the lease expire.
     fn give_back(&self, state: &mut ModelState, run: usize) {
-        state.owner = Owner::Gone(to_u8(run));
+        state.holder = ModelHolder::Gone(to_u8(run));
         if (self.table.may_give_back)(state.is_unfenced) {
-            (state.owner, state.has_expired) = (Owner::None, false);
+            (state.holder, state.has_expired) = (ModelHolder::None, false);
         }
     }
 
@@ -233,13 +233,13 @@ impl Model {
     }
 
     fn take_lock(&self, state: &ModelState, run: usize, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        if state.owner != Owner::None && !state.has_expired {
+        if state.holder != ModelHolder::None && !state.has_expired {
             return;
         }
         let mut next_state = *state;
         next_state.is_unfenced = (self.table.must_fence)(state.has_expired);
         next_state.runs[run].phase = if next_state.is_unfenced { Phase::Fencing } else { Phase::Reading };
-        (next_state.owner, next_state.has_expired) = (Owner::Run(to_u8(run)), false);
+        (next_state.holder, next_state.has_expired) = (ModelHolder::Run(to_u8(run)), false);
         transitions.push((ModelAction::TakeLock { run }, next_state));
         let is_quiet = state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None);
@@ -348,7 +348,7 @@ impl Model {
             Preparation::Announce => call.is_announced = true,
             Preparation::PrepareAnswer => (call.file, call.is_held) = (AnswerFile::Prepared, true),
             Preparation::ConfirmLock => {
-                if state.owner != Owner::Run(to_u8(run)) {
+                if state.holder != ModelHolder::Run(to_u8(run)) {
                     next_state.runs[run].phase = Phase::Ending;
                     action = ModelAction::LockIsLost { run };
                 }
@@ -476,7 +476,7 @@ impl Model {
             next_state.keepers[run] = None;
             transitions.push((ModelAction::KeeperDies { run }, next_state));
             if unpublished == CallSet::default() {
-                if state.owner == Owner::Gone(to_u8(run)) {
+                if state.holder == ModelHolder::Gone(to_u8(run)) {
                     self.give_back(&mut next_state, run);
                 }
                 transitions.push((ModelAction::KeeperEnds { run }, next_state));
@@ -495,11 +495,12 @@ impl Model {
 
     /// Lists the transitions of the lock that no run causes.
     fn list_lock_transitions(&self, state: &ModelState, transitions: &mut Vec<(ModelAction, ModelState)>) {
-        if state.owner == Owner::None {
+        if state.holder == ModelHolder::None {
             return;
         }
         let mut next_state = *state;
-        (next_state.owner, next_state.has_expired, next_state.is_unfenced) = (Owner::None, false, false);
+        (next_state.holder, next_state.has_expired, next_state.is_unfenced) =
+            (ModelHolder::None, false, false);
         next_state.is_removed = self.is_shared();
         transitions.push((ModelAction::OperatorRemovesLock, next_state));
         if !self.is_shared() {
@@ -593,6 +594,6 @@ impl System for Model {
     fn is_settled(&self, state: &ModelState) -> bool {
         state.runs.iter().all(|run| run.phase == Phase::Off)
             && state.calls.iter().all(|call| call.process == CpiProcess::None && !call.is_announced)
-            && (state.owner == Owner::None || state.has_expired)
+            && (state.holder == ModelHolder::None || state.has_expired)
     }
 }

@@ -150,7 +150,7 @@ pub(super) struct Run {
 
 /// The holder of the lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum ModelHolder {
     #[default]
     None,
     Run(u8),
@@ -168,10 +168,10 @@ pub(super) struct ModelState {
     pub(super) calls: [Call; CALL_COUNT],
     pub(super) runs: [Run; RUN_COUNT],
     pub(super) keepers: [ModelKeeper; RUN_COUNT],
-    pub(super) owner: Owner,
+    pub(super) holder: ModelHolder,
     /// True if another run may take over the lease.
     pub(super) has_expired: bool,
-    /// True if the owner took over the lease and has not written the state yet.
+    /// True if the holder took over the lease and has not written the state yet.
     pub(super) is_unfenced: bool,
     /// True if the operator removed the lease. To the runs, it looks as if it was given back.
     pub(super) is_removed: bool,
@@ -311,10 +311,10 @@ impl ModelState {
                 call.run = 1 - call.run;
             }
         }
-        self.owner = match self.owner {
-            Owner::None => Owner::None,
-            Owner::Run(run) => Owner::Run(1 - run),
-            Owner::Gone(run) => Owner::Gone(1 - run),
+        self.holder = match self.holder {
+            ModelHolder::None => ModelHolder::None,
+            ModelHolder::Run(run) => ModelHolder::Run(1 - run),
+            ModelHolder::Gone(run) => ModelHolder::Gone(1 - run),
         };
         self
     }
@@ -370,12 +370,12 @@ impl ModelState {
         packer.add(3, [self.record.vm.0, self.record.suspects.0]);
         packer.add(1, [u8::from(self.record.is_resized)]);
         packer.add(4, self.keepers.map(|keeper| keeper.map_or(0, |calls| 8 | calls.0)));
-        let owner = match self.owner {
-            Owner::None => 0,
-            Owner::Run(run) => 1 + run,
-            Owner::Gone(run) => 3 + run,
+        let holder = match self.holder {
+            ModelHolder::None => 0,
+            ModelHolder::Run(run) => 1 + run,
+            ModelHolder::Gone(run) => 3 + run,
         };
-        packer.add(3, [owner]);
+        packer.add(3, [holder]);
         packer.add(
             1,
             [self.has_expired, self.is_removed, self.is_unfenced, self.violated_property.is_some()]
@@ -387,7 +387,7 @@ impl ModelState {
     /// Clears the knowledge of runs that have lost the lock of a directory, because they only wait and end.
     pub(super) fn forget_lost_runs(&mut self) {
         for (number, run) in self.runs.iter_mut().enumerate() {
-            let is_lost = self.owner != Owner::Run(to_u8(number));
+            let is_lost = self.holder != ModelHolder::Run(to_u8(number));
             if is_lost && matches!(run.phase, Phase::Waiting(_) | Phase::Concluding(_, _, 0)) {
                 *run = Run { phase: run.phase, ..Run::default() };
             }

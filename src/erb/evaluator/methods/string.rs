@@ -132,7 +132,7 @@ impl Interpreter {
             "to_i" => {
                 let radix = self.int_or(args, 0, 10)?;
                 // Ruby does not check the radix for blanks or a sign alone.
-                if radix >= 0 && !text.is_empty() && stdlib::number::has_no_digits(&text) {
+                if radix >= 0 && !text.is_empty() && stdlib::number::is_blank_or_sign(&text) {
                     return Ok(Some(Value::Int(0)));
                 }
                 let radix = self.check_radix(radix)?;

@@ -14,8 +14,8 @@ pub(crate) fn integer_prefix(text: &str, radix: u32, default: u32) -> Value {
     parse_digits(is_negative, &digits, radix).unwrap_or(Value::Int(0))
 }
 
-/// Returns true if a text ends after its blanks and sign.
-pub(crate) fn has_no_digits(text: &str) -> bool {
+/// Returns true if a text is nothing but blanks and a sign, both optional.
+pub(crate) fn is_blank_or_sign(text: &str) -> bool {
     split_sign(text.trim_start_matches(is_space)).1.is_empty()
 }
 
