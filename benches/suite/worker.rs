@@ -10,7 +10,7 @@ use std::sync::Arc;
 use base::redact::Redactor;
 use base::secret::Secret;
 use base::timing::Clock;
-use engine::agent::{Agent, AgentEndpoint};
+use engine::agent_client::{Agent, AgentEndpoint};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::rows::packages;

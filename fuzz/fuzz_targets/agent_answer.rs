@@ -2,13 +2,13 @@
 
 #![no_main]
 
-use engine::agent::{self, Blob};
+use engine::agent_client::{self, Blob};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    match agent::parse_answer(bytes, "fetch_logs") {
+    match agent_client::parse_answer(bytes, "fetch_logs") {
         Ok(value) => {
-            let _ = agent::running_task(&value);
+            let _ = agent_client::running_task(&value);
             let _ = serde_json::from_value::<Blob>(value);
         }
         Err(error) => {

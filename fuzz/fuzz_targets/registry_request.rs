@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use base::redact::Redactor;
 use base::secret::Secret;
-use engine::registry::{RegistryCredentials, RegistryServer};
+use engine::registry_server::{RegistryCredentials, RegistryServer};
 use libfuzzer_sys::arbitrary::{Arbitrary, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

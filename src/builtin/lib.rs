@@ -21,7 +21,7 @@ mod not_linux;
 #[cfg(target_os = "linux")]
 pub mod qemu;
 #[cfg(target_os = "linux")]
-mod registry;
+mod registry_client;
 #[cfg(all(test, target_os = "linux"))]
 mod test_program;
 

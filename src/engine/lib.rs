@@ -10,7 +10,7 @@
 //! - [`state::Store`]: the locked state.
 //! - [`cpi::Cpi`]: one CPI.
 
-pub mod agent;
+pub mod agent_client;
 pub mod bundle;
 pub mod cpi;
 pub mod cpi_set;
@@ -24,7 +24,7 @@ mod prepare;
 pub mod protocol;
 pub mod record_commands;
 mod recovery;
-pub mod registry;
+pub mod registry_server;
 pub mod resources;
 pub mod run_context;
 pub mod state;

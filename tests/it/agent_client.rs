@@ -10,7 +10,7 @@ use base::redact::Redactor;
 use base::secret::Secret;
 use base::timing::Clock;
 use base::{Error, ErrorKind};
-use engine::agent::{Agent, AgentEndpoint, AgentError, DrainOutcome, StopReason};
+use engine::agent_client::{Agent, AgentEndpoint, AgentError, DrainOutcome, StopReason};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 

@@ -225,7 +225,7 @@ fn table_of_bounds_matches_the_program() {
         ("`stemcell.MF`, `release.MF`, `job.MF`: nodes", count(artifact::limits::MAX_DOCUMENT_NODES as u64)),
         ("answer of a release feed", size(artifact::limits::MAX_FEED_BYTES)),
         ("answer of a CPI", size(engine::cpi::MAX_ANSWER_BYTES)),
-        ("answer of an agent", size(engine::agent::MAX_ANSWER_BYTES)),
+        ("answer of an agent", size(engine::agent_client::MAX_ANSWER_BYTES)),
         ("answer of Ironic", size(ironic::MAX_ANSWER_BYTES)),
         ("logs of a VM: archive that the agent sends", size(engine::inspection::MAX_ARCHIVE_BYTES)),
         ("job template: size of all values", size(template.memory)),
@@ -283,8 +283,8 @@ fn page_of_the_manifest_has_all_keys() {
 #[test]
 fn table_of_limits_matches_the_program() {
     use artifact::{shared_cache, timeouts};
-    use engine::agent::AGENT_TIMEOUTS;
-    use engine::{registry, state};
+    use engine::agent_client::AGENT_TIMEOUTS;
+    use engine::{registry_server, state};
 
     let format_limit = |limit: Option<std::time::Duration>| match limit.map(|limit| limit.as_secs()) {
         None => "none".to_owned(),
@@ -312,11 +312,11 @@ fn table_of_limits_matches_the_program() {
         ("Ironic: connection, and sending a request", Some(ironic::CONNECT_TIMEOUT)),
         ("Ironic: headers of an answer, and its body", Some(ironic::ANSWER_TIMEOUT)),
         ("SSH tunnel: name, TCP, handshake and login, each", Some(net::ssh::STEP_TIMEOUT)),
-        ("SSH tunnel: login that the VM refuses", Some(registry::LOGIN_RETRY_TIMEOUT)),
-        ("SSH tunnel: forwarding that the VM refuses", Some(registry::FORWARDING_RETRY_TIMEOUT)),
+        ("SSH tunnel: login that the VM refuses", Some(registry_server::LOGIN_RETRY_TIMEOUT)),
+        ("SSH tunnel: forwarding that the VM refuses", Some(registry_server::FORWARDING_RETRY_TIMEOUT)),
         ("vars program: from its start to its end", Some(manifest::vars_program::PROGRAM_TIMEOUT)),
-        ("registry: headers of a request", Some(registry::HEADER_TIMEOUT)),
-        ("registry: body of a request", Some(registry::BODY_TIMEOUT)),
+        ("registry: headers of a request", Some(registry_server::HEADER_TIMEOUT)),
+        ("registry: body of a request", Some(registry_server::BODY_TIMEOUT)),
     ];
     let expected = expected.map(|(wait, timeout)| (wait.to_owned(), format_limit(timeout)));
 

@@ -17,9 +17,9 @@ const EXPOSE: [(&str, &str); 13] = [
     // For the properties of a CPI, and to check a key in the manifest.
     ("manifest", "deployment/registry.rs"),
     // For requests.
-    ("engine", "agent/client.rs"),
-    ("engine", "agent/endpoint.rs"),
-    ("engine", "registry/server.rs"),
+    ("engine", "agent_client/client.rs"),
+    ("engine", "agent_client/endpoint.rs"),
+    ("engine", "registry_server/server.rs"),
     ("ironic", "client.rs"),
     ("ironic", "keystone.rs"),
     // For its port, and to compare user and password.

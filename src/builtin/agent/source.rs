@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::directories::write_atomically;
 use super::settings::AgentSettings;
-use crate::registry::Client;
+use crate::registry_client::Client;
 use base::{Error, Result};
 
 /// The file of user data, in the directory of the settings.

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
-use super::agent::AgentConfig;
+use super::agent_settings::AgentConfig;
 use super::failure::{CpiFailure, CpiResult, FailureKind};
 use net::listener::{self, Listener, OTHER_ADDRESS_HINT};
 

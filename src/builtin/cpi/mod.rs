@@ -1,7 +1,7 @@
 //! Shared parts of the built-in CPIs, above all the RPC ([`cloud_rpc`]) and clouds that are directories, with
 //! the records of their objects ([`cloud`], [`records`]).
 
-pub(crate) mod agent;
+pub(crate) mod agent_settings;
 pub(crate) mod args;
 pub(crate) mod attachment;
 pub(crate) mod cid;

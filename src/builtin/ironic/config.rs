@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::storage;
-use crate::cpi::agent::AgentConfig;
+use crate::cpi::agent_settings::AgentConfig;
 use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use base::JsonObject;

@@ -11,7 +11,7 @@ use super::config::IronicConfig;
 use super::storage::StorageTool;
 use super::volume::{VolumeKind, VolumeName, not_found_error};
 use super::{disk, leftovers, stemcell, vm};
-use crate::cpi::agent::AgentConfig;
+use crate::cpi::agent_settings::AgentConfig;
 use crate::cpi::args::Arguments;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};

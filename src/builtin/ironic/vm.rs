@@ -11,7 +11,7 @@ use super::node::{METADATA_KEY, Node, text};
 use super::rpc::IronicCall;
 use super::storage::{FIRMWARE_ROOM_BYTES, Login};
 use super::volume::{VolumeKind, VolumeName};
-use crate::cpi::agent::AgentSettingsInput;
+use crate::cpi::agent_settings::AgentSettingsInput;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use base::JsonObject;
 use ironic::{Collection, ListOptions, Microversion, Patch, Power, Provision};

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cpi::agent::AgentConfig;
+use crate::cpi::agent_settings::AgentConfig;
 use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
-use crate::registry::Client;
+use crate::registry_client::Client;
 use base::JsonObject;
 
 /// The configuration of one call.

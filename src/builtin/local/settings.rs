@@ -18,7 +18,7 @@ use crate::cpi::cid::Cid;
 use crate::cpi::cloud::ObjectLock;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::files::{read_json, write_json};
-use crate::registry::Client;
+use crate::registry_client::Client;
 use base::JsonObject;
 
 /// The directory of the agent's settings file in the VM, below the VM's directory.

@@ -20,7 +20,7 @@ use super::disk;
 use super::launch;
 use super::rpc::LocalCall;
 use super::{network, settings, stemcell};
-use crate::cpi::agent;
+use crate::cpi::agent_settings;
 use crate::cpi::args::type_name;
 use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{self, Cloud, ObjectLock};
@@ -78,7 +78,7 @@ pub(super) fn create(
             .map_err(|error| CpiFailure::io("creating the VM's directory for devices", error))?;
         let cpi_fields = LocalFields { settings_are_in_registry: false };
         let mut record = VmRecord::new(&cid, &arguments, call.is_v2, &networks, cpi_fields);
-        let settings = call.config.agent.settings(agent::AgentSettingsInput {
+        let settings = call.config.agent.settings(agent_settings::AgentSettingsInput {
             agent_id: &arguments.agent_id,
             vm_cid: cid.as_str(),
             networks: &networks,

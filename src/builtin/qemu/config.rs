@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::cpi::agent::AgentConfig;
+use crate::cpi::agent_settings::AgentConfig;
 use crate::cpi::config;
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::qemu::properties::misspelt_key;

@@ -21,7 +21,7 @@ use super::programs::QemuSystem;
 use super::properties::VmHardware;
 use super::rpc::QemuCall;
 use super::{disk, stemcell};
-use crate::cpi::agent::AgentSettingsInput;
+use crate::cpi::agent_settings::AgentSettingsInput;
 use crate::cpi::cid::{Cid, ObjectKind};
 use crate::cpi::cloud::{Cloud, ObjectLock};
 use crate::cpi::config_drive;

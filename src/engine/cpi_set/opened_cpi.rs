@@ -11,7 +11,7 @@ use crate::cpi::Executable;
 use crate::cpi::install::InstalledPackages;
 use crate::prepare::{self, obtain};
 use crate::protocol::VmCid;
-use crate::registry::CallRegistry;
+use crate::registry_server::CallRegistry;
 use crate::run_context::RunContext;
 use crate::state::State;
 use artifact::{self, Source, Stemcell};

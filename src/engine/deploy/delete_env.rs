@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::request::DeleteEnvRequest;
 use super::teardown::{AgentAccess, Teardown};
-use crate::agent::{StopReason, resolve_endpoint};
+use crate::agent_client::{StopReason, resolve_endpoint};
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
 use crate::prepare::OtherEnvironment;

@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::run::DeployRun;
 use super::vm;
-use crate::agent::{Agent, ForeignAgent};
+use crate::agent_client::{Agent, ForeignAgent};
 use crate::cpi_set::Presence;
 use crate::effects::{Effect, Executor};
 use crate::plan::{DiskUpdate, Step};

@@ -4,7 +4,7 @@ use super::liveness::{self, Liveness, UnusableAgent};
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
 use super::{mbus_certificate, mbus_url};
-use crate::agent::AgentEndpoint;
+use crate::agent_client::AgentEndpoint;
 use crate::cpi_set::Cpis;
 use crate::jobs::AgentState;
 use crate::plan::{self, Plan, PlanOptions, UpdateStrategy};

@@ -1,8 +1,8 @@
 //! A cheap check of the VM on record: usually one message to its agent, and no CPI process.
 
 use super::request::OLD_AGENT_TIMEOUT;
-use crate::agent::other_credentials::OtherCredentials;
-use crate::agent::{Agent, AgentEndpoint, AgentError, create_client};
+use crate::agent_client::other_credentials::OtherCredentials;
+use crate::agent_client::{Agent, AgentEndpoint, AgentError, create_client};
 use crate::jobs::AgentState;
 use crate::run_context::RunContext;
 use crate::state::{RunCredentials, State};

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustls::CertificateError;
 use rustls_pki_types::UnixTime;
 
-use crate::agent::{AgentEndpoint, OtherAddress};
+use crate::agent_client::{AgentEndpoint, OtherAddress};
 use crate::prepare::{MbusCertificate, OtherEnvironment};
 use crate::state::State;
 use base::encoding::minute;

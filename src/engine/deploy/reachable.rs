@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::boot;
-use crate::agent::{Agent, resolve_endpoint, wait_for_own_agent};
+use crate::agent_client::{Agent, resolve_endpoint, wait_for_own_agent};
 use crate::jobs::{AgentState, Jobs};
 use crate::prepare;
 use crate::record_commands;

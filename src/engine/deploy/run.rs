@@ -10,7 +10,7 @@ use super::snapshot::{self, SnapshotPolicy};
 use super::step_timer::StepTimer;
 use super::teardown::{AgentAccess, Teardown, step_started_event};
 use super::vm;
-use crate::agent::{Agent, AgentEndpoint, StopReason};
+use crate::agent_client::{Agent, AgentEndpoint, StopReason};
 use crate::effects::Executor;
 use crate::jobs::render::{self, RenderedJobs};
 use crate::jobs::{AgentState, Instance, Packages};

@@ -3,7 +3,7 @@
 use super::boot;
 use super::reachable::ReachableEnvironment;
 use super::request::{JobsRequest, StopOptions};
-use crate::agent::StopReason;
+use crate::agent_client::StopReason;
 use crate::run_context::RunContext;
 use crate::state::VmHandle;
 use base::events::Event;

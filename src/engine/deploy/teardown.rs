@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::request::StopOptions;
 use super::vm;
-use crate::agent::{Agent, AgentEndpoint, StopReason, create_client};
+use crate::agent_client::{Agent, AgentEndpoint, StopReason, create_client};
 use crate::effects::{Executor, RunRegistry, deletion};
 use crate::plan::{Plan, PlannedStep, Step};
 use crate::run_context::{RunContext, signals};

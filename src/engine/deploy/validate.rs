@@ -3,7 +3,7 @@
 
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;
-use crate::agent::AgentEndpoint;
+use crate::agent_client::AgentEndpoint;
 use crate::cpi_set::{self, Cpis};
 use crate::jobs::unknown_properties;
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::run::DeployRun;
 use super::teardown::Teardown;
-use crate::agent::{Agent, ForeignAgent};
+use crate::agent_client::{Agent, ForeignAgent};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::CpiConnection;
 use crate::effects::{Contradiction, Effect, Executor};

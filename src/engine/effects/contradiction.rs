@@ -2,7 +2,7 @@
 
 use super::executor::Executor;
 use super::failed_call::forget_command_of;
-use crate::agent::{Agent, still_answers};
+use crate::agent_client::{Agent, still_answers};
 use crate::cpi::Method;
 use crate::protocol::ResourceKind;
 use crate::state::{DiskHandle, DiskRecord, Resource, State, VmHandle, is_other_kind};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::effect::Effect;
 use super::failed_call;
 use super::open_call_errors::{explain_running_call, unknown_outcome_error};
-use crate::agent::with_console;
+use crate::agent_client::with_console;
 use crate::cpi::{Answer, CpiError, CpiRequest, Method, OutputFiles};
 use crate::cpi_set::{CpiConnection, Cpis, Presence, Retries, with_cpi_context};
 use crate::protocol::RegistryEndpoint;

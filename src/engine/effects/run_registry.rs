@@ -6,10 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::executor::Executor;
-use crate::agent::{Agent, AgentError};
+use crate::agent_client::{Agent, AgentError};
 use crate::protocol::Contract;
-use crate::registry::tunnel::{Tunnel, TunnelError};
-use crate::registry::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
+use crate::registry_server::tunnel::{Tunnel, TunnelError};
+use crate::registry_server::{RegistryRuntime, RegistryServer as Server, loopback_address, serve};
 use crate::run_context::RunContext;
 use crate::state::{Change, State, VmHandle};
 use artifact::ArtifactUrl;

@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::agent::Agent;
+use crate::agent_client::Agent;
 use crate::run_context::{RunContext, signals};
 use base::{Error, ErrorKind, Result};
 

@@ -13,7 +13,7 @@ use walkdir::WalkDir;
 use super::find_vm_and_wait;
 use super::follow::Follower;
 use super::lines::LineSplitter;
-use crate::agent::{Agent, LogArchive};
+use crate::agent_client::{Agent, LogArchive};
 use crate::run_context::{RunContext, signals};
 use base::events::Warning;
 use base::files::start_of_last_lines;

@@ -32,7 +32,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentEndpoint, resolve_endpoint, wait_for_own_agent};
+use crate::agent_client::{Agent, AgentEndpoint, resolve_endpoint, wait_for_own_agent};
 use crate::deploy::boot;
 use crate::history::{self, RecordedRun};
 use crate::prepare;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::gateway::{Gateway, SshConfig, SshRoute, VM_HOST_NAME};
 use super::host_key::known_hosts_line;
 use super::{find_vm_and_wait, load_agent_endpoint, read_state};
-use crate::agent::{Agent, AgentError, Backoff};
+use crate::agent_client::{Agent, AgentError, Backoff};
 use crate::cpi::create_private_directory;
 use crate::deploy::boot;
 use crate::protocol::BuiltinCpi;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{UNFINISHED_DEPLOY, is_deploy_unfinished, read_recorded_runs};
-use crate::agent::other_credentials::OtherCredentials;
-use crate::agent::{
+use crate::agent_client::other_credentials::OtherCredentials;
+use crate::agent_client::{
     Agent, AgentEndpoint, AgentError, ForeignAgent, OtherAddress, PROXY_HINT, create_client,
     hint_for_silent_agent, resolve_endpoint, with_console,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, CompiledPackage, ForeignAgent};
+use crate::agent_client::{Agent, CompiledPackage, ForeignAgent};
 use crate::state::State;
 use base::Result;
 use manifest::Deployment;

@@ -1,7 +1,7 @@
 //! Reads the agent's messages about scripts that failed on the VM.
 
 use super::logs;
-use crate::agent::AgentError;
+use crate::agent_client::AgentError;
 use base::text::comma_list;
 use base::{Error, LogExcerpt};
 

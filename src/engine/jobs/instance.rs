@@ -9,7 +9,7 @@ use super::agent_state::AgentState;
 use super::lifecycle::Jobs;
 use super::packages::Packages;
 use super::render::RenderedJobs;
-use crate::agent::{Agent, CompiledPackage, StopReason};
+use crate::agent_client::{Agent, CompiledPackage, StopReason};
 use crate::run_context::RunContext;
 use crate::state::State;
 use base::events::{Stage, Unit};

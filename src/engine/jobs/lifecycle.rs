@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::failed_scripts;
 use super::logs::{self, LogTail};
-use crate::agent::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
+use crate::agent_client::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
 use crate::run_context::{RunContext, signals};
 use base::events::{Stage, Warning};
 use base::text;

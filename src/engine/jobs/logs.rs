@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use walkdir::WalkDir;
 
-use crate::agent::{Agent, LogArchive};
+use crate::agent_client::{Agent, LogArchive};
 use base::Result;
 
 /// The number of files shown: the most recently written ones.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::compiled_packages::{CompiledPackageStore, PackageKey};
 use super::failed_scripts;
-use crate::agent::{Agent, CompiledPackage, PackageSource};
+use crate::agent_client::{Agent, CompiledPackage, PackageSource};
 use crate::cpi::create_private_directory;
 use crate::cpi::install::{ShareablePackage, UserlandPackages};
 use crate::prepare::find_release;

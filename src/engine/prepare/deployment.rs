@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha512};
 use super::credentials;
 use super::obtain::{self, ArtifactRefs, IdentifyBy, LeadingReleases, ObtainedArtifact};
 use super::untracked::{self, UntrackedCheck, UntrackedListener};
-use crate::agent::AgentEndpoint;
+use crate::agent_client::AgentEndpoint;
 use crate::plan::{DesiredDeployment, DesiredLeaf};
 use crate::protocol::{BuiltinCpi, DiskHint};
 use crate::run_context::RunContext;

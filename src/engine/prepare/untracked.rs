@@ -11,7 +11,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::agent::{
+use crate::agent_client::{
     AGENT_TIMEOUTS, AgentEndpoint, AgentError, UntrustedCause, create_client_with_timeout, identity,
     resolve_endpoint,
 };

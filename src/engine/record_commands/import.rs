@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use crate::agent::{Agent, create_client, resolve_endpoint};
+use crate::agent_client::{Agent, create_client, resolve_endpoint};
 use crate::cpi_set::{self, CpiConnection, Cpis, OwnedCpiInputs, Presence};
 use crate::prepare;
 use crate::protocol::{DiskCid, EmptyCid, StemcellCid, VmCid};

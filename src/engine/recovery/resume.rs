@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::suspects;
-use crate::agent::Backoff;
+use crate::agent_client::Backoff;
 use crate::cpi::{self, CallLog, CpiError, RERUN_WAITS_HINT, StopCause, read_answer};
 use crate::cpi_set;
 use crate::effects::{Effect, explain_running_call, failed_call, instruction_to_end, unknown_outcome_error};
 use crate::prepare;
-use crate::registry::CallRegistry;
+use crate::registry_server::CallRegistry;
 use crate::run_context::{RunContext, signals};
 use crate::state::call_rules::{self, CallOutcome, ConcludingStep};
 use crate::state::{CallProgress, Change, Holder, Intent, OpenCall, Store, wait_for_answer};

@@ -2,7 +2,7 @@
 //! cleaned up, so a suspect stops no run. It stays on record, and every run reports it. Runs look for a
 //! suspected VM through its agent. They cannot ask a CPI about a disk or a stemcell without its CID.
 
-use crate::agent::{Agent, AgentEndpoint, create_client, identity, resolve_endpoint};
+use crate::agent_client::{Agent, AgentEndpoint, create_client, identity, resolve_endpoint};
 use crate::effects::{Effect, failed_call};
 use crate::prepare;
 use crate::protocol::{RequestId, ResourceKind};

@@ -2,7 +2,7 @@
 //! names.
 
 use super::target::{TargetEnvironment, confirm};
-use crate::agent::{create_client, resolve_endpoint};
+use crate::agent_client::{create_client, resolve_endpoint};
 use crate::cpi_set::{self, OwnedCpiInputs, Presence};
 use crate::effects::{Contradiction, Executor, RunRegistry, deletion};
 use crate::protocol::{AnyCid, ResourceKind, StemcellCid, VmCid};

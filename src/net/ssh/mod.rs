@@ -1,8 +1,8 @@
 //! An SSH client: private keys in all common formats, and sessions. Also signatures with such keys.
 //!
 //! A session is used for a jumpbox (`artifact::fetch`) or for the reverse tunnel to a VM
-//! (`engine::registry::tunnel`). Sessions are async, and each of these modules has a tokio runtime of its
-//! own.
+//! (`engine::registry_server::tunnel`). Sessions are async, and each of these modules has a tokio runtime of
+//! its own.
 
 mod error;
 mod key;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use self::host_device::{DeviceNetwork, HostDevice};
 use self::user::{GATEWAY, GUEST_ADDRESS, NETMASK, UserNetwork};
 use super::properties::{self, Port};
-use crate::cpi::agent::AgentConfig;
+use crate::cpi::agent_settings::AgentConfig;
 use crate::cpi::args::type_name;
 use crate::cpi::cid::Cid;
 use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};

@@ -9,7 +9,7 @@ use super::super::status::untracked_disk_hint;
 use super::finding::{FAILED_CALL, Finding, FindingStatus};
 use super::probe::Probe;
 use super::{FailedCall, Problem, ProblemKind, ProblemSubject, Repair};
-use crate::agent::{ForeignAgent, OtherAddress, identity, other_credentials};
+use crate::agent_client::{ForeignAgent, OtherAddress, identity, other_credentials};
 use crate::cpi::{Answer, CpiError, Method};
 use crate::cpi_set::{Presence, describe_off, with_cpi_context};
 use crate::effects::{

@@ -2,7 +2,7 @@
 
 use super::super::{is_deploy_unfinished, read_recorded_runs};
 use super::ReportRequest;
-use crate::agent::{Agent, AgentEndpoint, create_client, resolve_endpoint};
+use crate::agent_client::{Agent, AgentEndpoint, create_client, resolve_endpoint};
 use crate::cpi_set::{Cpis, OwnedCpiInputs};
 use crate::effects::Executor;
 use crate::prepare;

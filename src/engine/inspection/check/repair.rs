@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::probe::{CloudCheckInputs, Probe};
 use super::{CloudCheckRequest, Problem, ProblemSubject, Repair};
-use crate::agent::{ForeignAgent, StopReason};
+use crate::agent_client::{ForeignAgent, StopReason};
 use crate::cpi::Method;
 use crate::cpi_set::{self, with_cpi_context};
 use crate::deploy::disk::{self, AttachSettings};

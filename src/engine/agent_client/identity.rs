@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentError};
+use crate::agent_client::{Agent, AgentError};
 use crate::state::{State, Suspect};
 use base::text::shell_word;
 use base::{Error, ErrorKind};

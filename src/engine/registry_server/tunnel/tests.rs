@@ -262,7 +262,7 @@ fn tunnel_waits_for_sshd_and_reconnects() {
     let start = Instant::now();
     // A remaining process of the old sshd may accept a connection and then end.
     while ends.try_to_ask().ok().as_deref() != Some("THROUGH\n") {
-        assert!(start.elapsed() < LONG_TIMEOUT, "it is not opened again");
+        assert!(start.elapsed() < LONG_TIMEOUT, "the tunnel was not opened again");
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(tunnel.last_error().is_none());
@@ -323,7 +323,7 @@ fn only_the_recorded_host_key_is_accepted() {
     let tunnel = ends.open(known_server.clone(), LONG_TIMEOUT);
     let (outcome, _, host_key) = wait(&tunnel);
     outcome.unwrap();
-    assert_eq!(host_key, None, "it is known already");
+    assert_eq!(host_key, None, "a known key was learned again");
     drop(tunnel);
 
     sshd.stop();
@@ -332,7 +332,7 @@ fn only_the_recorded_host_key_is_accepted() {
     let start = Instant::now();
     let ssh_error = wait(&ends.open(known_server, LONG_TIMEOUT)).0.unwrap_err();
     assert!(matches!(ssh_error, SshError::HostKeyChanged { .. }), "{ssh_error}");
-    assert!(start.elapsed() < LONG_TIMEOUT / 2, "there is nothing to wait for");
+    assert!(start.elapsed() < LONG_TIMEOUT / 2, "failing took {:?}", start.elapsed());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::agent::Agent;
+use crate::agent_client::Agent;
 use artifact::Digest;
 use artifact::archive::{self, UnpackLimits};
 use base::files::durable::create_private_file;
