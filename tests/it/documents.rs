@@ -156,7 +156,7 @@ fn readme_has_the_commands_of_a_fresh_machine() {
     let commands: Vec<&str> = command_blocks
         .iter()
         .filter(|block| block.mark.starts_with("sh needs=Rust"))
-        .map(|block| block.text.trim())
+        .filter_map(|block| block.text.lines().next())
         .collect();
     assert_eq!(
         commands,
