@@ -12,16 +12,17 @@ use super::globals::JsonForm;
 use super::hint_commands::shown_words;
 use super::manifest_args::ManifestOptions;
 use super::{complete, grammar, help, paths, scope};
-use base::error::{did_you_mean_question, nearest};
+use base::error::{did_you_mean_question, differ_slightly, nearest};
 use base::text::{and_list, shell_word};
 use manifest::Inputs;
 
 /// Words that other programs have for a command.
-const SYNONYMS: [(&str, &str); 12] = [
+const SYNONYMS: [(&str, &str); 13] = [
     ("apply", "create-env"),
     ("clean", "prune"),
     ("create", "create-env"),
     ("delete", "delete-env"),
+    ("deploy", "create-env"),
     ("destroy", "delete-env"),
     ("diff", "plan"),
     ("down", "delete-env"),
@@ -376,9 +377,7 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     // The program's own `help` is no command of the grammar.
     let help = is_program.then_some(help::HELP_COMMAND.0);
     let names: Vec<&str> = names.chain(help).collect();
-    let synonym = SYNONYMS.iter().find(|(word, _)| *word == given_word).map(|(_, name)| *name);
-    let synonym = synonym.filter(|name| command.find_subcommand(name).is_some());
-    if let Some(name) = synonym.or_else(|| nearest(given_word, names.iter().copied())) {
+    if let Some(name) = meant_name(given_word, &names) {
         return vec![did_you_mean_question(name)];
     }
     if let Some(hint) = file_hint(given_word, command) {
@@ -391,16 +390,35 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     (!is_program).then(list).into_iter().collect()
 }
 
+/// Returns the name that `word` means: the same one with or without `-env`, that of a synonym, or a similar
+/// one.
+pub(super) fn meant_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    // Short words may differ by one letter without a typing error.
+    const MIN_MISSPELT_LENGTH: usize = 5;
+    let without_env = |name: &'n str| name.strip_suffix("-env").unwrap_or(name);
+    let (stem, has_env) = word.strip_suffix("-env").map_or((word, false), |stem| (stem, true));
+    let is_synonym = |(synonym, name): &&(&str, &str)| {
+        let is_misspelt = || synonym.len() >= MIN_MISSPELT_LENGTH && differ_slightly(stem, synonym);
+        names.contains(name) && (*synonym == stem || is_misspelt())
+    };
+    let synonym = || SYNONYMS.iter().find(is_synonym).map(|(_, name)| *name);
+    let similar_name = || {
+        // `restrat-env` resembles `start-env`, but means `restart`.
+        let spelling = |name: &&'n str| if has_env { without_env(name) } else { *name };
+        let similar = nearest(stem, names.iter().map(spelling));
+        names.iter().copied().find(|name| Some(spelling(name)) == similar)
+    };
+    let same_name = names.iter().copied().find(|name| without_env(name) == stem);
+    same_name.or_else(synonym).or_else(similar_name)
+}
+
 /// Suggests the whole command if `word`, in place of a command, stands before one of these commands.
 fn word_order_hint(word: &str, names: &[&str], line: &RefusedCommandLine<'_>) -> Option<String> {
     let mut words = line.words();
     let index = line.index_of(word)?;
     let next_word = words.get(index + 1)?;
-    let is_command = |name: &&&str| **name == next_word;
-    let name =
-        names.iter().find(is_command).copied().or_else(|| nearest(next_word, names.iter().copied()))?;
-    let name = name.to_owned();
-    words.splice(index..index + 2, [name, word.to_owned()]);
+    let name = meant_name(next_word, names)?;
+    words.splice(index..index + 2, [name.to_owned(), word.to_owned()]);
     Some(format!("the command comes first: {}", command_text(words)))
 }
 
@@ -814,6 +832,14 @@ mod tests {
             ("monopile creat-env", "did you mean 'create-env'?"),
             ("monopile delete", "did you mean 'delete-env'?"),
             ("monopile destroy a.yml", "did you mean 'delete-env'?"),
+            ("monopile destory-env a.yml", "did you mean 'delete-env'?"),
+            ("monopile deploy-env a.yml", "did you mean 'create-env'?"),
+            ("monopile restart-env a.yml", "did you mean 'restart'?"),
+            ("monopile restrat-env a.yml", "did you mean 'restart'?"),
+            ("monopile recreate-env a.yml", "did you mean 'recreate'?"),
+            ("monopile creat-env a.yml", "did you mean 'create-env'?"),
+            ("monopile set-env a.yml", "list the commands: `monopile --help`"),
+            ("monopile us", "list the commands: `monopile --help`"),
             ("monopile hlep", "did you mean 'help'?"),
             ("monopile state hlep", "the commands of `state` are show, import, backup and forget"),
             ("monopile nope", "list the commands: `monopile --help`"),
