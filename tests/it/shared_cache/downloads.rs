@@ -158,7 +158,7 @@ fn urls_and_keys_are_checked_before_the_run() {
         (&["--cache", "https://host/cache"][..], "the scheme must be s3, gs, az or file, not 'https'"),
         (&["--cache", "cache"], "it does not begin with SCHEME://"),
         (&["--cache", "file://cache"], "must begin with '/'"),
-        (&["--cache", "s3:///a"], "is not the name of a bucket"),
+        (&["--cache", "s3:///a"], "it names no bucket"),
         (&["--cache-trust", "ssh-ed25519 AAAA"], "--cache-trust is not valid"),
         (
             &["--cache-trust", "damaged.pub"],

@@ -42,14 +42,31 @@ pub struct BucketUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketPrefix(pub(super) BucketUrl);
 
+/// The kinds of URLs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UrlKind {
+    /// The URL of an object.
+    State,
+    /// The URL of a bucket, with or without a prefix.
+    Prefix,
+}
+
 const URL_FORMS: &str = "s3://BUCKET/KEY, gs://BUCKET/KEY or az://CONTAINER/KEY";
 
 impl BucketUrl {
     /// Parses a URL. Returns `None` if `text` is the path of a file.
     pub fn parse(text: &str) -> Result<Option<Self>> {
+        Self::parse_as(text, UrlKind::State)
+    }
+
+    /// Parses a URL of this kind. Returns `None` if `text` is the path of a file or directory.
+    fn parse_as(text: &str, kind: UrlKind) -> Result<Option<Self>> {
+        let is_prefix = kind == UrlKind::Prefix;
         if let Some((scheme, rest)) = split_at_single_slash(text) {
-            let key = if rest.contains('/') { "" } else { "/KEY" };
-            return Err(single_slash_error(text).with_hint(format!("write {scheme}://{rest}{key}")));
+            let rest = if rest.is_empty() { "BUCKET" } else { rest };
+            let key = if is_prefix || rest.contains('/') { "" } else { "/KEY" };
+            return Err(Error::usage(format!("'{text}' is not a URL: a '/' is missing"))
+                .with_hint(format!("write {scheme}://{rest}{key}")));
         }
         let Some((scheme, rest)) = text.split_once("://") else { return Ok(None) };
         if scheme.is_empty()
@@ -57,9 +74,10 @@ impl BucketUrl {
         {
             return Ok(None);
         }
-        let url_error = |reason: &str| {
-            Error::usage(format!("'{text}' is not the URL of a state: {reason}"))
-                .with_hint(format!("name a file, or {URL_FORMS}"))
+        let url_error = |reason: &str| match kind {
+            UrlKind::State => Error::usage(format!("'{text}' is not the URL of a state: {reason}"))
+                .with_hint(format!("name a file, or {URL_FORMS}")),
+            UrlKind::Prefix => prefix_error(format!("'{text}' is not the URL of a bucket: {reason}")),
         };
         let service = match scheme {
             "s3" => Service::S3,
@@ -67,12 +85,15 @@ impl BucketUrl {
             "az" => Service::Azure,
             _ => return Err(url_error(&format!("the scheme must be s3, gs or az, not '{scheme}'"))),
         };
-        let Some((bucket, key)) = rest.split_once('/').filter(|(_, key)| !key.is_empty()) else {
+        let rest = if is_prefix { rest.trim_end_matches('/') } else { rest };
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            return Err(url_error("it names no bucket"));
+        }
+        if key.is_empty() && !is_prefix {
             return Err(url_error("it names a bucket, but no object in it"));
-        };
-        if bucket.is_empty()
-            || !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
-        {
+        }
+        if !bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) {
             return Err(url_error(&format!(
                 "'{bucket}' is not the name of a bucket; credentials come from environment variables"
             )));
@@ -104,32 +125,22 @@ impl BucketUrl {
     }
 }
 
+/// Returns the error for a URL that is no prefix of a bucket.
+fn prefix_error(problem: String) -> Error {
+    Error::usage(problem).with_hint("name a directory, or a prefix of a bucket: s3://BUCKET/PREFIX")
+}
+
 /// Splits what begins like the URL of a bucket, but has only one `/` after the scheme.
 fn split_at_single_slash(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once(":/")?;
     (["s3", "gs", "az"].contains(&scheme) && !rest.starts_with('/')).then_some((scheme, rest))
 }
 
-fn single_slash_error(text: &str) -> Error {
-    Error::usage(format!("'{text}' is not a URL: a '/' is missing"))
-}
-
 impl BucketPrefix {
     /// Parses a URL.
     pub fn parse(text: &str) -> Result<Self> {
-        // A URL of a state names an object in any case, and a prefix may be empty.
-        const ANY: &str = "any";
-        let text = text.trim_end_matches('/');
-        if let Some((scheme, rest)) = split_at_single_slash(text) {
-            return Err(single_slash_error(text).with_hint(format!("write {scheme}://{rest}")));
-        }
-        let has_key = text.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-        let url = if has_key { text.to_owned() } else { format!("{text}/{ANY}") };
-        let bucket_url = BucketUrl::parse(&url)?.ok_or_else(|| {
-            Error::usage(format!("'{text}' is not the URL of a bucket"))
-                .with_hint("name a directory, or a prefix of a bucket: s3://BUCKET/PREFIX")
-        })?;
-        Ok(BucketPrefix(if has_key { bucket_url } else { bucket_url.sibling("") }))
+        let url = BucketUrl::parse_as(text, UrlKind::Prefix)?;
+        url.map(BucketPrefix).ok_or_else(|| prefix_error(format!("'{text}' is not the URL of a bucket")))
     }
 }
 
@@ -177,10 +188,14 @@ mod tests {
             let state = address.sibling("envs/prod/x.json");
             assert_eq!(BucketUrl::parse(&state.to_string()).unwrap(), Some(state));
         }
-        for url in ["ftp://b", "s3://", "s3:///a", "directory"] {
-            BucketPrefix::parse(url).unwrap_err();
+        for url in ["ftp://b", "s3://", "s3:///a", "s3://b c", "directory"] {
+            let error = BucketPrefix::parse(url).unwrap_err();
+            assert!(error.to_string().starts_with(&format!("'{url}' is not the URL of a bucket")), "{error}");
+            assert!(error.hints()[0].contains("s3://BUCKET/PREFIX"), "{url}");
         }
-        assert_eq!(BucketPrefix::parse("s3:/b").unwrap_err().hints(), ["write s3://b"]);
+        for (url, hint) in [("s3:/b", "write s3://b"), ("s3:/", "write s3://BUCKET")] {
+            assert_eq!(BucketPrefix::parse(url).unwrap_err().hints(), [hint]);
+        }
     }
 
     #[test]
@@ -188,7 +203,9 @@ mod tests {
         for (url, part) in [
             ("s3://bucket", "no object"),
             ("s3://bucket/", "no object"),
-            ("s3:///key", "not the name of a bucket"),
+            ("s3://", "names no bucket"),
+            ("s3:///key", "names no bucket"),
+            ("s3://b c/key", "not the name of a bucket"),
             ("s3://user:password@bucket/key", "credentials come from environment variables"),
             ("s3://bucket/dir/", "ends with '/'"),
             ("s3://bucket/a//b", "cannot be used"),
