@@ -150,7 +150,7 @@ const NARROW_MEANINGS: [(CommandSet, ExitCodeMeaning); 10] = [
 
 /// The commands that ask questions of their own, besides those with `--power-off`. A problem that remains
 /// after the questions of `cloud-check` has another exit code.
-const ASKING_COMMANDS: CommandNames = &[
+pub(super) const ASKING_COMMANDS: CommandNames = &[
     "baremetal node delete",
     "baremetal node undeploy",
     "create-env",

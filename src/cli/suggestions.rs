@@ -1,12 +1,14 @@
 //! Messages and hints for a wrong command line, which replace clap's.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::Path;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Args as _, Command, ValueEnum as _};
+use clap::{Arg, ArgAction, Args as _, Command, ValueEnum as _};
 
+use super::exit_codes::ASKING_COMMANDS;
 use super::finish::plain_numbers;
 use super::globals::JsonForm;
 use super::hint_commands::shown_words;
@@ -41,7 +43,14 @@ const OPTION_SYNONYMS: [(&str, &str); 3] =
 const VALUE_SYNONYMS: [(&str, &str); 1] = [("replace", "recreate")];
 
 /// Options that other programs have for a run without questions.
-const WITHOUT_QUESTIONS: [&str; 5] = ["--assume-yes", "--auto-approve", "--force", "--yes", "-y"];
+const WITHOUT_QUESTIONS: [&str; 6] =
+    ["--assume-yes", "--auto-approve", "--force", "--yes", FORCE_OR_FOLLOW, "-y"];
+
+/// Programs have this option for a run without questions, but also to follow output.
+const FORCE_OR_FOLLOW: &str = "-f";
+
+/// Options that other programs have for the manifest.
+const MANIFEST_SYNONYMS: [&str; 3] = ["--file", "--manifest", "-f"];
 
 /// The words before the examples in the error of a parser.
 const EXAMPLES_SEPARATOR: &str = ", such as ";
@@ -309,11 +318,16 @@ impl RefusedCommandLine<'_> {
 
     /// Returns the words before the one at `index`, these new words, and the words after it as a command.
     fn with_words_at(&self, index: usize, new_words: &[&str]) -> String {
+        self.with_words_in(index..index + 1, new_words)
+    }
+
+    /// Returns the command with new words in place of those with these indices.
+    fn with_words_in(&self, indices: Range<usize>, new_words: &[&str]) -> String {
         let words = self.words();
-        let (words_before, words_after) = words.split_at(index.min(words.len()));
+        let words_before = words.iter().take(indices.start).cloned();
         let new_words = new_words.iter().map(|word| (*word).to_owned());
-        let words_after = words_after.iter().skip(1).cloned();
-        command_text(words_before.iter().cloned().chain(new_words).chain(words_after))
+        let words_after = words.iter().skip(indices.end).cloned();
+        command_text(words_before.chain(new_words).chain(words_after))
     }
 
     /// Returns the command with further words at its end.
@@ -484,7 +498,7 @@ fn argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Str
             "without -n, on a terminal, it lists what it would delete, and asks first".to_owned(),
         ];
     }
-    if let Some(hint) = option_hint(word, line.command) {
+    if let Some(hint) = manifest_hint(word, line).or_else(|| option_hint(word, line)) {
         return vec![hint];
     }
     match line.index_of(word).filter(|_| !word.starts_with('-')) {
@@ -493,13 +507,23 @@ fn argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Str
     }
 }
 
-/// Returns the whole command in which an argument too many is the value of an option, or left out.
+/// Returns the whole command in which an argument too many is the value of an option, or left out. Does the
+/// same with those that follow it, but leaves them out if the option has only one value.
 fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_>) -> Vec<String> {
-    let as_option = |option: &str| line.with_words_at(index, &[option, word]);
+    let words = line.words();
+    let surplus_words: Vec<&str> =
+        words.iter().skip(index).map(String::as_str).take_while(|word| !word.starts_with('-')).collect();
+    let surplus_indices = index..index + surplus_words.len();
+    let as_option = |option: &str| {
+        let can_repeat = |arg: &Arg| matches!(arg.get_action(), ArgAction::Append);
+        let is_repeatable = line.command.get_arguments().any(|arg| can_repeat(arg) && has_form(arg, option));
+        let values = if is_repeatable { surplus_words.as_slice() } else { &[word] };
+        let new_words: Vec<&str> = values.iter().flat_map(|value| [option, value]).collect();
+        line.with_words_in(surplus_indices.clone(), &new_words)
+    };
     let path = paths::expand(Path::new(word), paths::home().as_deref());
     let name = line.short_name();
     if name == "ssh" {
-        let words = line.words();
         let (words_before, words_after) = words.split_at(index);
         let words_before = words_before.iter().filter(|word| *word != "--").cloned();
         let command = ["--command".to_owned(), words_after.join(" ")];
@@ -519,9 +543,8 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
     }
     if line.takes("job") {
         // `logs -n 5 MANIFEST`: the number counts as the manifest.
-        let word_before =
-            index.checked_sub(1).and_then(|index_before| line.words().get(index_before).cloned());
-        if let Some(hint) = word_before.and_then(|word| number_hint(&word, line.command)) {
+        let word_before = index.checked_sub(1).and_then(|index_before| words.get(index_before));
+        if let Some(hint) = word_before.and_then(|word| number_hint(word, line.command)) {
             return vec![hint];
         }
         return vec![format!("for a job: {}", as_option("--job"))];
@@ -529,7 +552,10 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
     if line.takes("resolution") && line.switch_before(index).is_some() {
         return vec![format!("for one repair: {}", line.with_words_at(index - 1, &["--resolution"]))];
     }
-    let leave_out = || format!("leave it out: {}", line.with_words_at(index, &[]));
+    let leave_out = || {
+        let pronoun = if surplus_words.len() == 1 { "it" } else { "them" };
+        format!("leave {pronoun} out: {}", line.with_words_in(surplus_indices.clone(), &[]))
+    };
     if !line.takes("ops_files") || line.switch_before(index).is_some() {
         return vec![leave_out()];
     }
@@ -625,11 +651,24 @@ fn missing_argument_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) ->
     Some(vec![format!("add {pronoun}: {}", line.with_words(&new_words))])
 }
 
+/// Returns the command without an option of other programs for the file after it, as in
+/// `create-env -f bosh.yml`.
+fn manifest_hint(given_option: &str, line: &RefusedCommandLine<'_>) -> Option<String> {
+    let index = line.index_of(given_option).filter(|_| MANIFEST_SYNONYMS.contains(&given_option))?;
+    let follows_command = index + 1 == line.name.split(' ').count();
+    let has_value = line.words().get(index + 1).is_some_and(|word| !word.starts_with('-'));
+    (follows_command && has_value && line.takes("manifest"))
+        .then(|| format!("the manifest is an argument: {}", line.with_words_at(index, &[])))
+}
+
 /// Suggests an option in place of an unknown one. Hidden options are not suggested, because they have no
 /// effect or another name.
-fn option_hint(given_option: &str, command: &Command) -> Option<String> {
+fn option_hint(given_option: &str, line: &RefusedCommandLine<'_>) -> Option<String> {
+    let command = line.command;
     let visible_args = || command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let may_mean_force = given_option != FORCE_OR_FOLLOW || scope::is_in(ASKING_COMMANDS, line.short_name());
     if WITHOUT_QUESTIONS.contains(&given_option)
+        && may_mean_force
         && visible_args().any(|arg| arg.get_id() == "non_interactive")
     {
         return Some(match command.get_name() {
@@ -661,7 +700,7 @@ fn option_hint(given_option: &str, command: &Command) -> Option<String> {
     let suggestion = synonym.or_else(|| nearest(long?, names())).or_else(|| only_longer_name(long?, names()));
     match suggestion {
         Some(option) => Some(did_you_mean_question(&format!("--{option}"))),
-        None => other_commands_hint(given_option),
+        None => other_commands_hint(given_option, line),
     }
 }
 
@@ -675,22 +714,29 @@ fn only_longer_name<'a>(beginning: &str, mut names: impl Iterator<Item = &'a str
 
 /// Returns true if a visible option of the command has this long or short form.
 fn is_option_of(given_option: &str, command: &Command) -> bool {
+    command.get_arguments().any(|arg| !arg.is_hide_set() && has_form(arg, given_option))
+}
+
+/// Returns true if the argument has this long or short form.
+fn has_form(arg: &Arg, given_option: &str) -> bool {
     let long = given_option.strip_prefix("--");
     let short =
         given_option.strip_prefix('-').and_then(|letter| letter.chars().next()).filter(|_| long.is_none());
-    command
-        .get_arguments()
-        .filter(|arg| !arg.is_hide_set())
-        .any(|arg| long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short)
+    long.is_some() && arg.get_long() == long || short.is_some() && arg.get_short() == short
 }
 
-/// Names other commands that have the unknown option.
-fn other_commands_hint(given_option: &str) -> Option<String> {
+/// Names other commands that have the unknown option. For a command of an environment, those of `baremetal`
+/// are named only if no other has it, and the reverse.
+fn other_commands_hint(given_option: &str, line: &RefusedCommandLine<'_>) -> Option<String> {
+    let is_baremetal = |path: &str| path.split(' ').next() == Some("baremetal");
     let grammar = grammar::for_all_commands();
     let leaves = scope::command_leaves(&grammar)
         .into_iter()
         .filter(|(_, command)| !command.is_hide_set() && is_option_of(given_option, command));
-    let names: Vec<String> = leaves.map(|(path, _)| format!("`{path}`")).collect();
+    let (same_kind, other_kind): (Vec<String>, Vec<String>) =
+        leaves.map(|(path, _)| path).partition(|path| is_baremetal(path) == is_baremetal(line.short_name()));
+    let paths = if same_kind.is_empty() { other_kind } else { same_kind };
+    let names: Vec<String> = paths.iter().map(|path| format!("`{path}`")).collect();
     match names.as_slice() {
         [] => None,
         [first, second, third, _, ..] => Some(format!(
@@ -729,13 +775,7 @@ pub(super) fn misread_manifest_error(
 /// Returns true for the options that add ops files and variables to a manifest.
 fn is_manifest_option(word: &str) -> bool {
     let grammar = ManifestOptions::augment_args(Command::new(""));
-    grammar.get_arguments().any(|arg| match word.strip_prefix("--") {
-        Some(long) => arg.get_long() == Some(long),
-        None => {
-            arg.get_short().is_some()
-                && word.strip_prefix('-').and_then(|short| short.chars().next()) == arg.get_short()
-        }
-    })
+    grammar.get_arguments().any(|arg| has_form(arg, word))
 }
 
 /// Suggests a value in place of one that the option does not take. The guesses of clap are too bold.
@@ -866,7 +906,17 @@ mod tests {
                 "for an ops file: `monopile plan a.yml -o b.yml`for a file with variables: `monopile plan \
                  a.yml -l b.yml`",
             ),
+            (
+                "monopile plan a.yml b.yml c.yml -n",
+                "for an ops file: `monopile plan a.yml -o b.yml -o c.yml -n`for a file with variables: \
+                 `monopile plan a.yml -l b.yml -l c.yml -n`",
+            ),
+            (
+                "monopile render-template a.erb a b",
+                "for the values: `monopile render-template a.erb --context a`",
+            ),
             ("monopile cache list x", "leave it out: `monopile cache list`"),
+            ("monopile cache list x y", "leave them out: `monopile cache list`"),
             (
                 "monopile cloud-check a.yml --auto reboot_vm",
                 "for one repair: `monopile cloud-check a.yml --resolution reboot_vm`",
@@ -901,6 +951,12 @@ mod tests {
             ("monopile create-env a.yml --vars-stor x", "did you mean '--vars-store'?"),
             ("monopile create-env a.yml --recreat", "did you mean '--recreate'?"),
             ("monopile create-env a.yml --yes", "to run without questions: -n (--non-interactive)"),
+            ("monopile status a.yml -f", "-f is an option of `logs`"),
+            ("monopile create-env a.yml -f", "to run without questions: -n (--non-interactive)"),
+            (
+                "monopile create-env -f a.yml --recreate",
+                "the manifest is an argument: `monopile create-env a.yml --recreate`",
+            ),
             ("monopile delete-env a.yml --force", "to run without questions: -n (--non-interactive)"),
             (
                 "monopile --vars-store x status",
