@@ -46,11 +46,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
             ("0", "the environment is deleted, also if its agent does not answer"),
             ("1", "CPI, jobs or a download failed, a deletion failed, or the outcome of a call is unknown"),
             ("3", "there is no state (see --allow-missing), or an input is invalid"),
-            (
-                "5",
-                "the proxy or jumpbox to the agent cannot be used, or the agent falls silent while it stops \
-                 the jobs",
-            ),
+            ("5", NO_WAY_OR_SILENT_MEANING),
         ],
     ),
     (
@@ -59,11 +55,7 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
             ("0", "the plan is made"),
             ("1", "create-env would fail: a download fails or an untracked VM answers, for example"),
             ("3", "create-env would refuse: an input is invalid, or credentials are missing"),
-            (
-                "5",
-                "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan \
-                 says so",
-            ),
+            ("5", NO_WAY_BUT_PLAN_MEANING),
             ("7", "the plan is made, and has changes or an agent that does not answer (--detailed-exitcode)"),
         ],
     ),
@@ -85,16 +77,13 @@ const OWN_EXIT_CODES: [(CommandNames, &[ExitCodeMeaning]); 19] = [
             ),
         ],
     ),
-    (
-        &["state import"],
-        &[("5", "the proxy or jumpbox to the agent cannot be used; a silent agent is a warning")],
-    ),
+    (&["state import"], &[("5", NO_WAY_BUT_WARNING_MEANING)]),
     (
         &["cloud-check", "state verify"],
         &[
             ("0", "no problem is left"),
             ("1", "the last deploy did not finish, or the CPI, the agent or a download failed"),
-            ("5", "the proxy or jumpbox to the agent cannot be used"),
+            ("5", NO_WAY_MEANING),
             ("6", "problems are left, such as an agent that does not answer"),
         ],
     ),
@@ -175,13 +164,31 @@ const TRUST_MEANING: &str = "the command line is wrong, or the env file was not 
 const NO_FEED_MEANING: &str = "the command line is wrong, or no release feed is known";
 /// The meaning of 3 for `vars check`.
 const PROBLEMS_MEANING: &str = "problems found, or an input is invalid";
+/// The meaning of 5 for `cloud-check`, which reports a silent agent as a problem.
+const NO_WAY_MEANING: &str = "the proxy or jumpbox to the agent cannot be used";
+/// The meaning of 5 for `state import`.
+const NO_WAY_BUT_WARNING_MEANING: &str =
+    "the proxy or jumpbox to the agent cannot be used; a silent agent is a warning";
+/// The meaning of 5 for `plan`.
+const NO_WAY_BUT_PLAN_MEANING: &str =
+    "the proxy or jumpbox to the agent cannot be used; if only the agent is silent, the plan says so";
+/// The meaning of 5 for `delete-env`, which needs no agent before it stops the jobs.
+const NO_WAY_OR_SILENT_MEANING: &str =
+    "the proxy or jumpbox to the agent cannot be used, or the agent falls silent while it stops the jobs";
+
+/// The word for 5 after commands that do not fail because an agent is silent.
+const NO_WAY: &str = "no way to the agent";
 
 /// Meanings of exit codes whose word in [`exit_code::WORDS`] would be wrong, with a word of their own.
-const OWN_WORDS: [(&str, &str); 4] = [
+const OWN_WORDS: [(&str, &str); 8] = [
     (USAGE_MEANING, "wrong command line"),
     (TRUST_MEANING, "wrong command line or untrusted env file"),
     (NO_FEED_MEANING, "wrong command line"),
     (PROBLEMS_MEANING, "problems found or invalid input"),
+    (NO_WAY_MEANING, NO_WAY),
+    (NO_WAY_BUT_WARNING_MEANING, NO_WAY),
+    (NO_WAY_BUT_PLAN_MEANING, NO_WAY),
+    (NO_WAY_OR_SILENT_MEANING, "agent lost"),
 ];
 
 /// Returns a word for an exit code with this meaning, for `-h`. A code without a word keeps its meaning.
