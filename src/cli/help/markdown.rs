@@ -234,15 +234,21 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// Returns the command that prints the page behind a link, a file of the repository, or an address.
-    /// Returns nothing for another section of the same page.
+    /// Returns the command that prints the page or section behind a link, a file of the repository, or an
+    /// address. Returns nothing for another section of the same page.
     fn link_target(&self, target: &str) -> Option<String> {
         if target.contains("://") {
             return Some(target.to_owned());
         }
-        let file = target.split('#').next().filter(|file| !file.is_empty())?;
+        let (file, section) = target.split_once('#').unwrap_or((target, ""));
+        if file.is_empty() {
+            return None;
+        }
         Some(match file.strip_suffix(".md").and_then(self.page_name) {
-            Some(name) => unbroken(&format!("monopile help {name}")),
+            Some(name) => {
+                let command = unbroken(&format!("monopile help {name}"));
+                unbroken_if_short(format!("{command} {section}").trim_end())
+            }
             None => format!("{} in the repository", unbroken(&format!("docs/{file}"))),
         })
     }
@@ -327,7 +333,12 @@ impl<'a> Page<'a> {
 fn shown_code(code: &str) -> String {
     let code = code.trim();
     let span = if code.contains('`') { code.to_owned() } else { format!("`{code}`") };
-    if ui::width(&span) <= MAX_WHOLE_CODE_COLUMNS { unbroken(&span) } else { span }
+    unbroken_if_short(&span)
+}
+
+/// Replaces the blanks of code that stays on one line.
+fn unbroken_if_short(code: &str) -> String {
+    if ui::width(code) <= MAX_WHOLE_CODE_COLUMNS { unbroken(code) } else { code.to_owned() }
 }
 
 /// Replaces blanks, so that the text stays on one line.
@@ -383,10 +394,10 @@ Second one
 
     #[test]
     fn links_name_a_page_or_an_address() {
-        let page =
-            "[a](local.md#x), ([b](local.md)), [c](#c), [d](other.md), [e](https://e.org).\n\n![p](p.svg)\n";
-        let expected = "    a (monopile help local), (b: monopile help local), c, d (docs/other.md in the \
-                        repository), e (https://e.org).\n";
+        let page = "[a](local.md#x-y), ([b](local.md)), [c](#c), [d](other.md), [e](https://e.org).\n\n\
+                    ![p](p.svg)\n";
+        let expected = "    a (monopile help local x-y), (b: monopile help local), c, d (docs/other.md in \
+                        the repository), e (https://e.org).\n";
         assert_eq!(plain_text(page, 120), expected);
     }
 
