@@ -113,7 +113,14 @@ const RELEASE_COMMANDS: [&str; 14] = [
 /// the command line.
 pub(super) fn explain_bosh_only_command(error: clap::Error, file: Option<&str>) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return error };
-    let name = name.as_str();
+    match explanation(name, file) {
+        Some(text) => clap::Error::raw(ErrorKind::InvalidSubcommand, text),
+        None => error,
+    }
+}
+
+/// Returns the message and the hints for a command that upstream's CLI has.
+pub(super) fn explanation(name: &str, file: Option<&str>) -> Option<String> {
     let message = if DIRECTOR_COMMANDS.contains(&name) {
         let env_purpose = "for an environment of create-env: ";
         let manifest = file.map_or("MANIFEST".into(), shell_word);
@@ -121,6 +128,7 @@ pub(super) fn explain_bosh_only_command(error: clap::Error, file: Option<&str>) 
             "deploy" => format!("\n  hint: {env_purpose}`monopile create-env {manifest}`"),
             "vms" | "instances" => format!("\n  hint: {env_purpose}`monopile status {manifest}`"),
             "events" => "\n  hint: for the events that monopile prints: `monopile help events`".to_owned(),
+            "variables" => format!("\n  hint: {env_purpose}`monopile vars list STORE`"),
             "start" | "stop" => format!("\n  hint: {env_purpose}`monopile {name}-env {manifest}`"),
             _ => String::new(),
         };
@@ -130,9 +138,9 @@ pub(super) fn explain_bosh_only_command(error: clap::Error, file: Option<&str>) 
     } else if RELEASE_COMMANDS.contains(&name) {
         format!("'{name}' is a command for developing releases\n  hint: use the bosh CLI: `bosh {name}`")
     } else {
-        return error;
+        return None;
     };
-    clap::Error::raw(ErrorKind::InvalidSubcommand, format!("{message}\n"))
+    Some(message + "\n")
 }
 
 #[cfg(test)]

@@ -619,7 +619,6 @@ fn run() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some(Err(error)) => {
-            let error = bosh_only_commands::explain_bosh_only_command(error, None);
             return finish::print_clap_error(&error, false);
         }
         None => {}

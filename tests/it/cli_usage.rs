@@ -149,7 +149,7 @@ fn section_of_a_page_is_printed() {
     assert!(section.starts_with("The lock is held\n\n"), "{section}");
     let page = world.run(["help", "troubleshooting"]).success().stdout;
     assert!(page.contains(&section) && section.lines().count() < 60, "{section}");
-    for words in [&["The", "lock", "is"][..], &["the lock"], &["#the-lock-is-held"]] {
+    for words in [&["The", "lock", "is"][..], &["the lock"], &["lock"], &["#the-lock-is-held"]] {
         let words: Vec<&str> = ["help", "troubleshooting"].iter().chain(words).copied().collect();
         assert_eq!(world.run(&words).success().stdout, section, "{words:?}");
     }
@@ -178,8 +178,8 @@ fn named_help_pages_exist() {
 #[test]
 fn unknown_section_gets_a_list_and_a_hint() {
     let world = World::new();
-    let error = world.run(["help", "troubleshooting", "lock"]).exits_with(2).stderr;
-    assert!(error.starts_with("error: page 'troubleshooting' has no section 'lock'\n"), "{error}");
+    let error = world.run(["help", "troubleshooting", "held"]).exits_with(2).stderr;
+    assert!(error.starts_with("error: page 'troubleshooting' has no section 'held'\n"), "{error}");
     assert!(
         error.contains("  note: its sections:\n    the-agent-is-silent, another-vm-answers, "),
         "{error}"
@@ -188,6 +188,9 @@ fn unknown_section_gets_a_list_and_a_hint() {
     assert!(error.ends_with(hint) && error.lines().all(|line| line.len() <= 80), "{error}");
     let error = world.run(["help", "tour", "xyzzyxyzzy"]).exits_with(2).stderr;
     assert!(error.ends_with("  hint: to print one of them: `monopile help tour SECTION`\n"), "{error}");
+    let error = world.run(["help", "tour", "lock", "is", "held"]).exits_with(2).stderr;
+    let hint = "tour SECTION`\n  hint: read `monopile help troubleshooting the-lock-is-held`\n";
+    assert!(error.ends_with(hint), "{error}");
     let error = world.run(["help", "changes", "s"]).exits_with(2).stderr;
     assert!(error.contains("page 'changes' has several sections that begin with 's'\n"), "{error}");
     assert!(error.contains("\n    see-it-first, save-a-plan-apply-exactly-that\n"), "{error}");
@@ -205,8 +208,17 @@ fn unknown_page_gets_a_hint() {
         error.contains("'\n  hint: to list the commands: `monopile help`\n  hint: to list the pages: "),
         "{error}"
     );
-    let error = world.run(["help", "deploy"]).exits_with(2).stderr;
-    assert!(error.contains("'deploy' needs a BOSH director"), "{error}");
+    let error = world.run(["help", "lock", "is", "held"]).exits_with(2).stderr;
+    let expected = "error: there is no command or page 'lock is held'\n  hint: read `monopile help \
+                    troubleshooting the-lock-is-held`\n";
+    assert_eq!(error, expected);
+    for (word, name) in [("destroy", "delete-env"), ("restart-env", "restart")] {
+        let error = world.run(["help", word]).exits_with(2).stderr;
+        assert!(error.ends_with(&format!("  hint: did you mean `monopile help {name}`?\n")), "{error}");
+    }
+    let error = world.run(["help", "variables"]).exits_with(2).stderr;
+    assert!(error.starts_with("error: 'variables' needs a BOSH director\n"), "{error}");
+    assert!(error.contains("\n  hint: read `monopile help manifest variables`\n"), "{error}");
 }
 
 /// `-h` is a summary: it omits rare options and details, and has one word for each exit code.

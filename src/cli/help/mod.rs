@@ -14,15 +14,17 @@ use std::fmt::Write as _;
 
 use clap::builder::styling::Styles;
 use clap::builder::{CommandExt, StyledStr};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{Arg, Args as _, Command, Id};
 
 use super::baremetal;
+use super::bosh_only_commands;
 use super::env_file;
 use super::exit_codes::{self, ExitCodeMeaning};
 use super::globals::{self, Globals};
 use super::grammar;
 use super::scope;
+use super::suggestions;
 use crate::ui;
 use base::exit_code;
 
@@ -305,7 +307,8 @@ pub const HELP_USAGE: &str = "monopile help [COMMAND | PAGE [SECTION]]";
 /// The explanation of the words of [`HELP_USAGE`].
 pub const HELP_DETAILS: &str = "\
 Without a word, lists the commands. SECTION is the anchor of a section of the
-page, or the first words of its heading; upper and lower case are the same.";
+page, or the first words of its heading. An article at the beginning does not
+matter; upper and lower case are the same.";
 
 /// Examples of the command `help`.
 pub const HELP_EXAMPLES: [&str; 3] =
@@ -405,9 +408,12 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
     if word.starts_with('-') {
         return None;
     }
-    let Some(topic) = topics::find_topic(word) else { return Some(Err(no_page_error(word, &grammar))) };
     let section_words: Vec<Cow<'_, str>> =
         words[3..].iter().map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')).collect();
+    let Some(topic) = topics::find_topic(word) else {
+        let words = format!("{word} {}", section_words.join(" "));
+        return Some(Err(no_page_error(words.trim_end(), &grammar)));
+    };
     if section_words.is_empty() {
         return Some(Ok(topic.render(layout::columns(), is_styled)));
     }
@@ -435,14 +441,15 @@ fn no_section_error(
         [] => ("no section", "its sections", list(&mut sections.iter())),
         _ => ("several sections that begin with", "they are", list(&mut named_sections.iter().copied())),
     };
-    let suggestion = topics::similar_section(sections, words).filter(|_| named_sections.is_empty());
-    let hint = match suggestion {
-        Some(section) => format!("did you mean `monopile help {page} {}`?", section.anchor),
-        None => format!("to print one of them: `monopile help {page} SECTION`"),
-    };
-    let text =
-        format!("page '{page}' has {problem} '{words}'\n  note: {list_title}:\n    {list}\n  hint: {hint}\n");
-    clap::Error::raw(ErrorKind::InvalidSubcommand, text)
+    let mut hints = vec![format!("to print one of them: `monopile help {page} SECTION`")];
+    if named_sections.is_empty() {
+        match topics::similar_section(sections, words) {
+            Some(section) => hints = vec![format!("did you mean `monopile help {page} {}`?", section.anchor)],
+            None => hints.extend(section_hints(words)),
+        }
+    }
+    let text = format!("page '{page}' has {problem} '{words}'\n  note: {list_title}:\n    {list}\n");
+    clap::Error::raw(ErrorKind::InvalidSubcommand, text + &hint_lines(&hints))
 }
 
 /// Returns `NAME WORD` if `further` has a word after a command that takes none, such as `status x`. Other
@@ -464,23 +471,43 @@ fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
 pub(super) const DEVELOPER_PAGES: [&str; 6] =
     ["architecture", "recipes", "journal", "glossary", "releases", "conformance"];
 
-/// Returns the error for `monopile help` with a word that names neither a command nor a page.
-fn no_page_error(word: &str, grammar: &Command) -> clap::Error {
-    let pages = TOPICS.iter().map(|topic| topic.name);
-    let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    let suggestion = base::error::nearest(word, pages.chain(commands));
-    let suggestion = suggestion.map(|name| format!("did you mean `monopile help {name}`?"));
-    if DEVELOPER_PAGES.contains(&word) {
-        let text = format!("'{word}' is a page for developers, in the repository only: docs/{word}.md\n");
+/// Returns the error for `monopile help` with words that name neither a command nor a page.
+fn no_page_error(words: &str, grammar: &Command) -> clap::Error {
+    let first_word = words.split(' ').next().unwrap_or(words);
+    if DEVELOPER_PAGES.contains(&first_word) {
+        let text = format!(
+            "'{first_word}' is a page for developers, in the repository only: docs/{first_word}.md\n"
+        );
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
-    let hint = suggestion.unwrap_or_else(|| {
-        "to list the commands: `monopile help`\n  hint: to list the pages: `monopile help help`".to_owned()
-    });
-    let text = format!("there is no command or page '{word}'\n  hint: {hint}\n");
-    let mut error = clap::Error::raw(ErrorKind::InvalidSubcommand, text);
-    error.insert(ContextKind::InvalidSubcommand, ContextValue::String(word.to_owned()));
-    error
+    let pages = TOPICS.iter().map(|topic| topic.name);
+    let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
+    let names: Vec<&str> = pages.chain(commands).collect();
+    let name_hint = |word: &str| {
+        let name = suggestions::meant_name(word, &names)?;
+        Some(vec![format!("did you mean `monopile help {name}`?")])
+    };
+    let section_hints = || Some(section_hints(words)).filter(|hints| !hints.is_empty());
+    let (text, hints) = match bosh_only_commands::explanation(words, None) {
+        Some(explanation) => (explanation, section_hints().unwrap_or_default()),
+        None => {
+            let hints = name_hint(words).or_else(section_hints).or_else(|| name_hint(first_word));
+            let lists = ["to list the commands: `monopile help`", "to list the pages: `monopile help help`"];
+            let hints = hints.unwrap_or_else(|| lists.map(str::to_owned).to_vec());
+            (format!("there is no command or page '{words}'\n"), hints)
+        }
+    };
+    clap::Error::raw(ErrorKind::InvalidSubcommand, text + &hint_lines(&hints))
+}
+
+/// Returns the hints that name sections of all pages for words of their headings.
+fn section_hints(words: &str) -> Vec<String> {
+    topics::section_commands(words).iter().map(|command| format!("read `{command}`")).collect()
+}
+
+/// Formats hints as the last lines of an error.
+fn hint_lines(hints: &[String]) -> String {
+    hints.iter().map(|hint| format!("  hint: {hint}\n")).collect()
 }
 
 /// Adds the command `help` to a grammar, for completion of these words. Below it are the names of all
