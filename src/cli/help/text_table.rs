@@ -5,6 +5,9 @@ use super::inline::{Inline, Line, wrap};
 /// The blanks between two columns.
 const GAP_COLUMNS: usize = 2;
 
+/// A cell up to this width stays on one line, if there is room.
+const SHORT_CELL_COLUMNS: usize = 14;
+
 /// A table that is being collected. Its first row has the titles.
 #[derive(Debug, Default)]
 pub(super) struct TextTable {
@@ -42,6 +45,12 @@ impl TextTable {
         let mut widths = widest(&Inline::longest_word);
         let available = columns.checked_sub(GAP_COLUMNS * count.saturating_sub(1))?;
         let mut spare_columns = available.checked_sub(widths.iter().sum())?;
+        for (width, natural_width) in widths.iter_mut().zip(&natural_widths) {
+            let missing_columns =
+                (*natural_width).min(SHORT_CELL_COLUMNS).saturating_sub(*width).min(spare_columns);
+            *width += missing_columns;
+            spare_columns -= missing_columns;
+        }
         // The next column of blanks goes where most text must be wrapped.
         while let Some(column) = (0..count)
             .filter(|column| widths[*column] < natural_widths[*column])
@@ -132,5 +141,10 @@ mod tests {
             ["file   content", "-----  --------", "a.yml  the", "       manifest", "", "b      no"];
         assert_eq!(rows.lines(15), narrow_lines);
         assert_eq!(rows.lines(14), ["a.yml", "    the", "    manifest", "", "b", "    no"]);
+        let rows = table(&[["new version of", "then"], ["a release", &"text ".repeat(40)]]);
+        assert!(
+            rows.lines(60)
+                .starts_with(&["new version of  then".to_owned(), "-".repeat(14) + "  " + &"-".repeat(44)])
+        );
     }
 }
