@@ -71,12 +71,12 @@ impl DeleteEnvArgs {
         Ok(lines.join("\n"))
     }
 
-    /// Asks on a terminal. Returns false if the run must not delete resources.
-    fn confirm(&self, session: &Session) -> Result<bool> {
+    /// Asks on a terminal. Returns the resources that may be deleted, or `None` for all.
+    fn confirm(&self, session: &Session) -> Result<Option<Vec<String>>> {
         // The run asks about failed calls itself. A state that cannot be read is an error of the run.
         let storage = session.storage(&self.target.state()?)?;
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
-            return Ok(false);
+            return Ok(Some(Vec::new()));
         }
         let name = self.target.environment_name();
         let deletions = deploy::find_deletions(&storage, self.target.manifest(), name.as_deref());
@@ -84,7 +84,7 @@ impl DeleteEnvArgs {
             deletions.as_ref().ok().and_then(|deletions| deletions.as_ref()?.other_environment.as_ref());
         if !session.is_interactive() {
             return match other {
-                None => Ok(true),
+                None => Ok(None),
                 Some(other) => Err(Error::invalid(other.to_string())
                     .with_note("nothing was deleted")
                     .with_hint("check --state and the manifest: they may be of two environments")
@@ -97,27 +97,27 @@ impl DeleteEnvArgs {
         if let Some(other) = other {
             session.reporter.warn(format!("{other}: is it the state of another environment?"));
         }
-        let Ok(Some(deletions)) = deletions else { return Ok(false) };
+        let Ok(Some(deletions)) = deletions else { return Ok(Some(Vec::new())) };
         // The run stops at the call, and says what to do about it.
         if !deletions.unknown_resources.is_empty() && !self.open_calls.forget_open_calls {
-            return Ok(false);
+            return Ok(Some(Vec::new()));
         }
         match ui::prompt::confirm(&self.question(&deletions)?)? {
-            true => Ok(true),
+            true => Ok(Some(deletions.resources)),
             false => Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was deleted")),
         }
     }
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         named_file::check_is_manifest(self.target.manifest(), &self.target.state()?)?;
-        let may_delete = self.confirm(session)?;
+        let confirmed_resources = self.confirm(session)?;
         session.begin_document(self.target.manifest());
         session.begin_log("delete-env");
         let (inputs, mut prepared_run) = self.target.begin(session, self.scratch.keep_scratch)?;
         self.agent.apply(&mut prepared_run.run);
         let request = deploy::DeleteEnvRequest {
             inputs,
-            may_delete,
+            confirmed_resources,
             stop_options: self.stopping.options(),
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,

@@ -117,6 +117,24 @@ pub fn find_deletions(storage: &Storage, manifest: &Path, name: Option<&str>) ->
     Ok(Some(Deletions { resources, unknown_resources, has_disks, other_environment }))
 }
 
+/// Fails if the operator was asked, and the state records a resource that was not on record then.
+fn check_confirmed(request: &DeleteEnvRequest, state: &State) -> Result<()> {
+    let Some(confirmed_resources) = request.confirmed_resources.as_ref().filter(|list| !list.is_empty())
+    else {
+        return Ok(());
+    };
+    let mut resources = state.resources().map(|resource| state.describe(&resource));
+    match resources.find(|resource| !confirmed_resources.contains(resource)) {
+        Some(resource) => Err(changed_state_error().with_note(format!("it now records {resource}"))),
+        None => Ok(()),
+    }
+}
+
+fn changed_state_error() -> Error {
+    Error::new(ErrorKind::Declined, "another run changed the state meanwhile: nothing was deleted")
+        .with_rerun_hint("run the same command again")
+}
+
 /// Deletes the environment and returns a summary in one sentence.
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
     let mut store = state_lock::open(run, "delete-env")?;
@@ -134,6 +152,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
             .with_hint("to succeed without a state: `monopile SAME-COMMAND --allow-missing`"));
     }
     run.reporter.report_state(store.storage());
+    check_confirmed(request, store.state())?;
     recovery::settle_open_calls(run, &request.inputs, &mut store, request.forget_open_calls)?;
     suspects::report(run, store.state());
 
@@ -151,12 +170,8 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         validating.finish();
         return remove_state(run, &provider, store, false);
     }
-    if !request.may_delete {
-        return Err(Error::new(
-            ErrorKind::Declined,
-            "another run changed the state meanwhile: nothing was deleted",
-        )
-        .with_rerun_hint("run the same command again"));
+    if request.confirmed_resources.as_ref().is_some_and(Vec::is_empty) {
+        return Err(changed_state_error());
     }
     run.reporter.report_plan("Delete everything on record", plan.reported_steps(""));
     let endpoint = resolve_endpoint(run, &provider)?;

@@ -102,9 +102,10 @@ impl CreateEnvRequest {
 pub struct DeleteEnvRequest {
     /// The manifest, its ops files and variables.
     pub inputs: Inputs,
-    /// True if resources may be deleted. False if the operator was not asked, because the state recorded no
-    /// resources or could not be read.
-    pub may_delete: bool,
+    /// The resources that may be deleted, as [`Deletions`](super::Deletions) describes them: those that the
+    /// operator confirmed, or none if there was nothing to ask. `None` if all may be deleted without a
+    /// question.
+    pub confirmed_resources: Option<Vec<String>>,
     /// The way in which the jobs on the VM are stopped.
     pub stop_options: StopOptions,
     /// `--agent-timeout`: how long the agent may take to answer before the VM counts as dead.

@@ -161,6 +161,23 @@ fn run_that_waits_at_its_question_is_reported() {
 }
 
 #[test]
+fn delete_env_deletes_only_what_it_asked_about() {
+    let hello = Hello::new();
+    hello.create(&[]).success();
+    let mut pty = Pty::start(hello.command("delete-env", &[]), (120, 50));
+    pty.wait_for("the question", |screen| screen.contains("[y/N]"));
+    hello.create(&["--recreate"]).success();
+    pty.press("y\r");
+    assert_eq!(pty.end(), 2);
+    let text = pty.text();
+    assert!(text.contains("another run changed the state meanwhile: nothing was deleted"), "{text}");
+    assert!(text.contains("note: it now records VM 'vm-"), "{text}");
+    assert_eq!(hello.ask_counter(), 1);
+    hello.delete(&[]).success();
+    assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
 fn hanging_cpi_is_left_running_for_the_next_run() {
     let hello = Hello::new();
     hello.set_script(Script::with_interruption(3, Interruption::Hold));
