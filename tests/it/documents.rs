@@ -10,11 +10,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use engine::cpi::{Method, ResultShape};
 use regex::Regex;
 
 use crate::support::network::Network;
 use crate::support::process::{WaitForEnd, lines, receive};
-use crate::support::{MONOPILE, World};
+use crate::support::{MONOPILE, World, is_updating};
 
 fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -238,6 +239,38 @@ fn table_of_bounds_matches_the_program() {
     let cell = |row: &str, number: usize| row.split('|').nth(number).unwrap().trim().to_owned();
     let rows: Vec<_> = table.lines().skip(2).map(|row| (cell(row, 1), cell(row, 2))).collect();
     assert_eq!(rows, expected.map(|(input, bound)| (input.to_owned(), bound)));
+}
+
+/// Checks the table of CPI methods in docs/cpi-authors.md against the facts that the program uses.
+#[test]
+fn table_of_methods_matches_the_program() {
+    let result = |shape| match shape {
+        ResultShape::Nothing | ResultShape::Anything => "none",
+        ResultShape::Info => "an object with `api_version` and `stemcell_formats`",
+        ResultShape::Cid(_) => "a CID",
+        ResultShape::DiskCidOrNothing => "the CID of a new disk, or null",
+        ResultShape::CidAndNetworks => "`[CID, networks]`",
+        ResultShape::Hint => "a disk hint: text or an object",
+        ResultShape::Boolean => "true or false",
+        ResultShape::DiskCids => "a list of CIDs",
+        ResultShape::Hash => "an object",
+        ResultShape::Network => "`[ID, addresses, cloud properties]`",
+    };
+    let row = |method: Method| {
+        let facts = method.facts();
+        format!("| `{}` | {} | {} |\n", method.usage(3), result(facts.result_since_v2), facts.callers)
+    };
+    let rows = Method::all().map(row).collect::<String>();
+    let table = format!("| method and arguments | result | called by |\n|---|---|---|\n{rows}");
+    let path = repository().join("docs/cpi-authors.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (text_before, rest) = page.split_once("<!-- methods -->\n").unwrap();
+    let (old_table, text_after) = rest.split_once("<!-- /methods -->").unwrap();
+    if is_updating() && old_table != table {
+        let page = format!("{text_before}<!-- methods -->\n{table}<!-- /methods -->{text_after}");
+        return std::fs::write(&path, page).unwrap();
+    }
+    assert_eq!(old_table, table, "run MONOPILE_UPDATE=1 cargo test --test it table_of_methods");
 }
 
 /// Checks that docs/manifest.md has each key of the manifest that the program reads or knows.
