@@ -80,9 +80,6 @@ impl Hello {
         let world = World::new();
         let ip = format!("{subnet}.2");
         copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/hello")), &world.path("hello"));
-        // Many tests give a certificate that is not as declared.
-        let manifest = world.read("hello/manifest.yml");
-        world.write("hello/manifest.yml", manifest.replace("  update_mode: converge\n", ""));
         let path = scripted::install(&world);
         world.write(
             "local.json",
