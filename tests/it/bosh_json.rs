@@ -1,5 +1,5 @@
-//! `--json=bosh`, compared byte by byte with the output of the bosh CLI's `--json`, and the table of JSON
-//! output in `docs/events.md`.
+//! `--json=bosh`, compared byte by byte with documents in the form of the bosh CLI's `--json`, and the table
+//! of JSON output in `docs/events.md`.
 //!
 //! The expected documents follow the bosh CLI's `ui/json_ui.go` and Go's `encoding/json`: an indentation of
 //! four spaces, sorted keys in rows, `null` for missing values, escapes for HTML, and no line break at the

@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use super::proxy::ProxyCredentials;
 
 const SOCKS_VERSION: u8 = 5;
+const CONNECT_COMMAND: u8 = 1;
+const RESERVED_BYTE: u8 = 0;
 const NO_AUTHENTICATION: u8 = 0;
 const USER_AND_PASSWORD: u8 = 2;
 // The types of addresses. The length of a host name is the byte before it.
@@ -47,9 +49,10 @@ pub(super) fn log_in(
 }
 
 /// Asks the proxy, after [`log_in`], for a connection to `host`. On success `stream` leads to `host`. An
-/// error of kind `PermissionDenied` is permanent, and not due to the host.
+/// error of kind `PermissionDenied` is permanent, and the caller reports it as one of the proxy: also a host
+/// that the proxy does not allow, or whose name is too long.
 pub(super) fn connect(stream: &mut (impl Read + Write + ?Sized), host: &str, port: u16) -> io::Result<()> {
-    let mut request = vec![SOCKS_VERSION, 1, 0];
+    let mut request = vec![SOCKS_VERSION, CONNECT_COMMAND, RESERVED_BYTE];
     match host.parse() {
         Ok(std::net::IpAddr::V4(address)) => {
             request.push(IPV4_ADDRESS);

@@ -47,8 +47,8 @@ impl TypedCommandLine {
         }
         // A program may take long, and ask.
         let inputs = inputs.without_programs();
-        let has_value = manifest::variables::GivenValues::read(&inputs).unwrap_or_default();
-        names.into_iter().filter(|name| has_value.get(name).is_none()).collect()
+        let given_values = manifest::variables::GivenValues::read(&inputs).unwrap_or_default();
+        names.into_iter().filter(|name| given_values.get(name).is_none()).collect()
     }
 
     /// Returns the manifest paths that continue the typed one by one step. If there is only one, also returns

@@ -5,18 +5,19 @@ use base::text::or_list;
 use base::{Error, Result};
 use manifest::deployment::ArtifactOrigin;
 
-/// Checks that the CPI accepts the stemcell, which is named in `origin`, if both declare their formats.
+/// Checks that the CPI accepts one of the formats of a stemcell, if both declare theirs.
 pub(crate) fn check_formats(
     run: &RunContext,
-    name: Option<&str>,
-    cpi: Option<&[String]>,
-    origin: &ArtifactOrigin,
-    stemcell: &[String],
+    cpi_name: Option<&str>,
+    accepted_formats: Option<&[String]>,
+    stemcell_origin: &ArtifactOrigin,
+    stemcell_formats: &[String],
 ) -> Result<()> {
-    let formats = cpi.filter(|formats| !formats.is_empty());
-    match (formats, name) {
+    let accepted_formats = accepted_formats.filter(|formats| !formats.is_empty());
+    match (accepted_formats, cpi_name) {
         (Some(formats), _)
-            if stemcell.is_empty() || stemcell.iter().any(|format| formats.contains(format)) =>
+            if stemcell_formats.is_empty()
+                || stemcell_formats.iter().any(|format| formats.contains(format)) =>
         {
             Ok(())
         }
@@ -24,12 +25,12 @@ pub(crate) fn check_formats(
             let cpi_label = name.map_or_else(|| "the CPI".to_owned(), |name| format!("CPI '{name}'"));
             Err(Error::invalid(format!(
                 "{}{cpi_label} accepts the stemcell format{} {}, but this stemcell has {}",
-                origin.prefix(),
+                stemcell_origin.prefix(),
                 if formats.len() == 1 { "" } else { "s" },
                 formats.join(", "),
-                stemcell.join(", ")
+                stemcell_formats.join(", ")
             ))
-            .with_hint(match origin {
+            .with_hint(match stemcell_origin {
                 ArtifactOrigin::Manifest { .. } => {
                     format!("name a stemcell of the format {} in its `url`", or_list(formats))
                 }

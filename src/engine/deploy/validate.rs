@@ -1,5 +1,5 @@
-//! The checks of manifest, releases and templates before the first CPI call of a `create-env`. `plan` makes
-//! the same checks.
+//! The checks that need rendered templates and the sources of CPIs. `create-env` and `plan` make them before
+//! anything changes.
 
 use super::request::CreateEnvRequest;
 use super::run::DeployRun;

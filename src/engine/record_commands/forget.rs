@@ -145,14 +145,14 @@ pub fn forget(run: &RunContext, record: &ForgettableRecord, ask_consent: AskCons
                 .with_hint("to wait for its answer, and record it: `monopile create-env MANIFEST`")
                 .with_hint(format!("if the CPI hangs, {}", instruction_to_end(&call))));
             }
-            let may_exist = intent.effect.describe_in_iaas();
+            let possible_creation = intent.effect.describe_in_iaas();
             ask_consent(&ConsentRequest {
                 change: format!("forgetting the call of `{}`", intent.method),
-                consequence: format!("this stays in the IaaS if it exists: {may_exist}"),
+                consequence: format!("this stays in the IaaS if it exists: {possible_creation}"),
                 question: format!("Forget the call of `{}`?", intent.method),
             })?;
             call.settle()?;
-            Ok(format!("Forgot the call of `{}`, which may have created: {may_exist}", intent.method))
+            Ok(format!("Forgot the call of `{}`, which may have created: {possible_creation}", intent.method))
         }
     }
 }

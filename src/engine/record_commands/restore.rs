@@ -11,7 +11,9 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
     let path = &run.paths.storage;
     let holder = Holder::this_process("state backup");
     let mut on_conflict = state_lock::lock_conflict_handler(run);
+    let mut replaces_state = false;
     Store::restore(path, &holder, &mut on_conflict, version, &mut |current_state, restored_state| {
+        replaces_state = true;
         let missing_names = current_state
             .map(|current_state| missing_resources(current_state, restored_state))
             .unwrap_or_default();
@@ -28,7 +30,10 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
             question: format!("Replace '{path}' with version '{version}'?"),
         })
     })?;
-    Ok(format!("Restored version '{version}'; the previous state is kept as a version too"))
+    Ok(match replaces_state {
+        true => format!("Restored version '{version}'; the previous state is kept as a version too"),
+        false => format!("Restored version '{version}'; there was no state"),
+    })
 }
 
 /// Keeps the current state as a version and returns a summary in one sentence.

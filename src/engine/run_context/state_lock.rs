@@ -70,10 +70,21 @@ pub(crate) fn no_state_error(storage: &Storage) -> Error {
 pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
-        Some(error) => Err(error.with_hint(
-            "to start anew instead, restore the state, then delete the old environment: `monopile \
-             delete-env MANIFEST`",
-        )),
+        Some(error) => {
+            let versions = format!("{storage}.versions");
+            let versions = text::shell_word(&versions);
+            let error = match storage.is_shared() {
+                true => error,
+                false => error.with_hint(format!(
+                    "if the directory is a copy of another environment's, remove the copied versions: `rm -r \
+                     {versions}`"
+                )),
+            };
+            Err(error.with_hint(
+                "to start anew instead, restore the state, then delete the old environment: `monopile \
+                 delete-env MANIFEST`",
+            ))
+        }
     }
 }
 

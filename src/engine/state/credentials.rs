@@ -146,7 +146,7 @@ impl CredentialDigests {
             Some(path) if !Path::new(path).exists() => vec![
                 "if the vars store of the last deploy was moved: `monopile SAME-COMMAND --vars-store FILE`"
                     .to_owned(),
-                format!("otherwise restore it from a backup: '{path}'"),
+                format!("otherwise restore '{path}' from a backup"),
             ],
             Some(path) if run_credentials.vars_store.as_ref() == Some(path) => vec![format!(
                 "put the deployed values back into the vars store '{path}', or restore it from a backup"

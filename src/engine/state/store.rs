@@ -64,7 +64,7 @@ impl Store {
     /// Replaces the state with a kept version. The current state is kept as a version, even if it cannot be
     /// parsed.
     ///
-    /// Before the state is replaced, `confirm` gets the current state, `None` if it cannot be used, and the
+    /// Before an existing state is replaced, `confirm` gets it, `None` if it cannot be used, and the
     /// version. Documents may have been encrypted for changed recipients before that.
     pub fn restore(
         storage: &Storage,
@@ -106,7 +106,9 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::InvalidInput => (true, None),
             Err(error) => return Err(error),
         };
-        confirm(current_state.as_ref(), &requested_state)?;
+        if has_state {
+            confirm(current_state.as_ref(), &requested_state)?;
+        }
         let journal = Journal::held_by(&storage, holder);
         let state = current_state.unwrap_or_default();
         let mut store = Store {

@@ -8,8 +8,8 @@ use super::Bench;
 
 /// Returns our arguments: user names of targets are masked by default.
 fn ours<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let shows = arguments[..2] == ["volume", "target"];
-    arguments.iter().copied().chain(shows.then_some("--show-usernames")).collect()
+    let is_about_targets = arguments[..2] == ["volume", "target"];
+    arguments.iter().copied().chain(is_about_targets.then_some("--show-usernames")).collect()
 }
 
 /// Checks that both clients print the same JSON.

@@ -325,7 +325,7 @@ pub(super) fn diagnose(probe: &Probe<'_>, timeout: Duration) -> Result<Diagnosis
     // No deploy runs while the state is locked, so a VM without jobs also shows a run of another machine.
     let unfinished_change = match state.monopile.undeployed_by {
         Some(UndeployedBy::Deletion) if state.vm_handle().is_some() => Some(UnfinishedChange::Deletion),
-        _ => (probe.has_failed_deploy || !has_jobs).then_some(UnfinishedChange::Deploy),
+        _ => (probe.has_unfinished_deploy || !has_jobs).then_some(UnfinishedChange::Deploy),
     };
     if let Some(unfinished_change) = unfinished_change.filter(|_| !problems.is_empty()) {
         probe.run.reporter.note(unfinished_change.description());

@@ -471,8 +471,8 @@ pub fn create_report(request: &ReportRequest, run: &RunContext) -> Result<CloudR
             ),
             OpenCallStatus::Unknown => {
                 hints.extend(instructions_to_forget(intent));
-                let may_exist = intent.effect.describe_in_iaas();
-                (FindingStatus::Drifted, format!("it may have created {may_exist}"))
+                let possible_creation = intent.effect.describe_in_iaas();
+                (FindingStatus::Drifted, format!("it may have created {possible_creation}"))
             }
         };
         let short_description = match status {

@@ -47,7 +47,7 @@ pub(super) struct Probe<'a> {
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,
     /// True if the records of runs show that the last deploy to the VM did not finish.
-    pub(super) has_failed_deploy: bool,
+    pub(super) has_unfinished_deploy: bool,
 }
 
 impl<'a> Probe<'a> {
@@ -68,7 +68,7 @@ impl<'a> Probe<'a> {
             .history_directory
             .as_deref()
             .map_or(Ok(Vec::new()), |directory| read_recorded_runs(run, directory))?;
-        let has_failed_deploy = is_deploy_unfinished(&state, &runs);
-        Ok(Probe { run, executor, agent, endpoint, run_credentials, state, has_failed_deploy })
+        let has_unfinished_deploy = is_deploy_unfinished(&state, &runs);
+        Ok(Probe { run, executor, agent, endpoint, run_credentials, state, has_unfinished_deploy })
     }
 }

@@ -39,8 +39,8 @@ impl Interpreter {
             "!" => Value::Bool(!receiver.is_truthy()),
             "=~" => Value::Nil,
             "!~" => {
-                let is_match = self.call_builtin_or_nil(receiver, "=~", args, env)?;
-                Value::Bool(!is_match.is_truthy())
+                let match_result = self.call_builtin_or_nil(receiver, "=~", args, env)?;
+                Value::Bool(!match_result.is_truthy())
             }
             "<=>" => {
                 let other = self.arg(args, 0)?;
