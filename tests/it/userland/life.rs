@@ -48,7 +48,7 @@ fn call_outlives_a_killed_run_and_is_picked_up() {
     // A later run waits for the process, because it holds the lock of its answer.
     let mut second = userland_env.command(&["create-env"], &[]);
     let second = second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(std::time::Duration::from_secs(5));
     userland_env.open();
     let output = second.end_with_output();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
