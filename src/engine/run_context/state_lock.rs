@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::{RunContext, signals};
-use crate::state::{Holder, Storage, Store, read_versions};
+use crate::state::{Holder, Storage, Store, read_versions, versions_folder};
 use base::{Error, Result};
 use base::{encoding, text};
 
@@ -71,7 +71,7 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
         Some(error) => {
-            let versions = format!("{storage}.versions");
+            let versions = versions_folder(storage);
             let versions = text::shell_word(&versions);
             let error = match storage.is_shared() {
                 true => error,

@@ -43,5 +43,5 @@ pub use storage::{
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;
-pub use versions::{KEPT_VERSIONS, Version, read_versions};
+pub use versions::{KEPT_VERSIONS, Version, read_versions, versions_folder};
 pub use wait::wait_for_answer;

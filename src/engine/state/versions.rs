@@ -26,6 +26,11 @@ pub struct Version {
     pub state: Result<State>,
 }
 
+/// Returns the path or URL of the folder of the numbered versions.
+pub fn versions_folder(storage: &Storage) -> String {
+    storage.path_or_url_of(VERSIONS_FOLDER)
+}
+
 /// Returns the versions of a state, newest first.
 pub fn read_versions(storage: &Storage) -> Result<Vec<Version>> {
     let read_error = |error| Error::io(format!("reading the kept versions of '{storage}'"), error);

@@ -40,16 +40,14 @@ pub(crate) fn values(
     let rotation_lists = store.and_then(VarsStore::previous).into_iter().chain(given_values.previous());
     let rotated_names: BTreeSet<&str> =
         rotation_lists.flat_map(previous::rotations).flatten().map(|(name, _)| name).collect();
-    let has_value =
-        |name: &str| given_values.get(name).or_else(|| store.and_then(|store| store.get(name))).is_some();
-    let agent_names = mbus.names_for_agent(definitions, has_value);
+    let find_value = |name: &str| given_values.get(name).or_else(|| store?.get(name));
+    let agent_names = mbus.names_for_agent(definitions, |name| find_value(name).is_some());
     typed_definitions
         .map(|definition| {
-            let given_value = given_values.get(&definition.name);
-            let value = given_value.or_else(|| store?.get(&definition.name)).map(canonical);
+            let value = find_value(&definition.name).map(canonical);
             VariableValue {
                 name: definition.name.clone(),
-                is_stored: given_value.is_none() && value.is_some(),
+                is_stored: given_values.get(&definition.name).is_none() && value.is_some(),
                 was_rotated: rotated_names.contains(definition.name.as_str()),
                 is_for_agent: agent_names.contains(&definition.name),
                 value,
