@@ -510,7 +510,7 @@ pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -
     known_names
         .into_iter()
         .filter(|candidate| *candidate != name)
-        .map(|candidate| (strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (typing_errors(&lower, &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| {
             // A name in which every letter differs is not a typing error.
             *distance <= (candidate.chars().count().max(length) / 3).max(1) && *distance < length
@@ -519,10 +519,15 @@ pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns the number of wrong, missing and surplus letters, and of pairs of letters in the wrong order.
+pub fn typing_errors(name: &str, other: &str) -> usize {
+    strsim::damerau_levenshtein(name, other)
+}
+
 /// Returns true if the names differ by one letter or the order of two, or if long ones differ by an eighth of
 /// their letters.
 pub fn differ_slightly(name: &str, other: &str) -> bool {
-    strsim::damerau_levenshtein(name, other) <= (name.chars().count() / 8).max(1)
+    typing_errors(name, other) <= (name.chars().count() / 8).max(1)
 }
 
 /// Returns `; did you mean 'x'?` for a misspelt name, or an empty text.

@@ -14,7 +14,7 @@ use super::globals::JsonForm;
 use super::hint_commands::shown_words;
 use super::manifest_args::ManifestOptions;
 use super::{complete, grammar, help, paths, scope};
-use base::error::{did_you_mean_question, differ_slightly, nearest};
+use base::error::{did_you_mean_question, differ_slightly, nearest, typing_errors};
 use base::text::{and_list, shell_word};
 use manifest::Inputs;
 
@@ -391,7 +391,15 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     // The program's own `help` is no command of the grammar.
     let help = is_program.then_some(help::HELP_COMMAND.0);
     let names: Vec<&str> = names.chain(help).collect();
-    if let Some(name) = meant_name(given_word, &names) {
+    if let Some(name) = known_name(given_word, &names) {
+        return vec![did_you_mean_question(name)];
+    }
+    let full_grammar = is_program.then(grammar::for_all_commands);
+    let paths = full_grammar.as_ref().map(|grammar| help::commands_named(given_word, grammar));
+    if let Some(paths) = paths.filter(|paths| !paths.is_empty()) {
+        return paths.iter().map(|path| did_you_mean_question(path)).collect();
+    }
+    if let Some(name) = similar_name(given_word, &names) {
         return vec![did_you_mean_question(name)];
     }
     if let Some(hint) = file_hint(given_word, command) {
@@ -400,30 +408,51 @@ fn command_hints(error: &clap::Error, line: &RefusedCommandLine<'_>) -> Vec<Stri
     if let Some(hint) = word_order_hint(given_word, &names, line) {
         return vec![hint];
     }
-    let list = || format!("the commands of `{}` are {}", line.short_name(), and_list(&names));
-    (!is_program).then(list).into_iter().collect()
+    match full_grammar {
+        None => vec![format!("the commands of `{}` are {}", line.short_name(), and_list(&names))],
+        Some(grammar) if help::search(given_word, &grammar).is_empty() => Vec::new(),
+        Some(_) => {
+            let words = [help::HELP_COMMAND.0, given_word].map(str::to_owned);
+            vec![format!("search the help: {}", command_text(words))]
+        }
+    }
 }
 
-/// Returns the name that `word` means: the same one with or without `-env`, that of a synonym, or a similar
-/// one.
+/// Returns the name that `word` means: a known one, or a similar one.
 pub(super) fn meant_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    known_name(word, names).or_else(|| similar_name(word, names))
+}
+
+/// Returns the same name with or without `-env`, or that of a synonym.
+pub(super) fn known_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     // Short words may differ by one letter without a typing error.
     const MIN_MISSPELT_LENGTH: usize = 5;
-    let without_env = |name: &'n str| name.strip_suffix("-env").unwrap_or(name);
-    let (stem, has_env) = word.strip_suffix("-env").map_or((word, false), |stem| (stem, true));
+    let stem = without_env(word);
     let is_synonym = |(synonym, name): &&(&str, &str)| {
         let is_misspelt = || synonym.len() >= MIN_MISSPELT_LENGTH && differ_slightly(stem, synonym);
         names.contains(name) && (*synonym == stem || is_misspelt())
     };
     let synonym = || SYNONYMS.iter().find(is_synonym).map(|(_, name)| *name);
-    let similar_name = || {
-        // `restrat-env` resembles `start-env`, but means `restart`.
-        let spelling = |name: &&'n str| if has_env { without_env(name) } else { *name };
-        let similar = nearest(stem, names.iter().map(spelling));
-        names.iter().copied().find(|name| Some(spelling(name)) == similar)
-    };
     let same_name = names.iter().copied().find(|name| without_env(name) == stem);
-    same_name.or_else(synonym).or_else(similar_name)
+    same_name.or_else(synonym)
+}
+
+/// Returns the name that `word` may be with one or two typing errors. With two, the first letter is right.
+pub(super) fn similar_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    let stem = without_env(word);
+    // `restrat-env` resembles `start-env`, but means `restart`.
+    let spelling = |name: &&'n str| if stem == word { *name } else { without_env(name) };
+    let is_similar = |name: &&str| match typing_errors(stem, name) {
+        0 | 1 => true,
+        2 => stem.chars().next() == name.chars().next(),
+        _ => false,
+    };
+    let similar = nearest(stem, names.iter().map(spelling).filter(is_similar));
+    names.iter().copied().find(|name| Some(spelling(name)) == similar)
+}
+
+fn without_env(name: &str) -> &str {
+    name.strip_suffix("-env").unwrap_or(name)
 }
 
 /// Suggests the whole command if `word`, in place of a command, stands before one of these commands.
@@ -879,6 +908,10 @@ mod tests {
             ("monopile recreate-env a.yml", "did you mean 'recreate'?"),
             ("monopile creat-env a.yml", "did you mean 'create-env'?"),
             ("monopile set-env a.yml", "list the commands: `monopile --help`"),
+            ("monopile rotate", "did you mean 'vars rotate'?"),
+            ("monopile import", "did you mean 'state import'?did you mean 'cache import'?"),
+            ("monopile vault", "search the help: `monopile help vault`"),
+            ("monopile lpan", "did you mean 'plan'?"),
             ("monopile us", "list the commands: `monopile --help`"),
             ("monopile hlep", "did you mean 'help'?"),
             ("monopile state hlep", "the commands of `state` are show, import, backup and forget"),

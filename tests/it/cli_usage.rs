@@ -149,13 +149,16 @@ fn section_of_a_page_is_printed() {
     assert!(section.starts_with("The lock is held\n\n"), "{section}");
     let page = world.run(["help", "troubleshooting"]).success().stdout;
     assert!(page.contains(&section) && section.lines().count() < 60, "{section}");
-    for words in [&["The", "lock", "is"][..], &["the lock"], &["lock"], &["#the-lock-is-held"]] {
+    for words in [&["The", "lock", "is"][..], &["the lock"], &["lock"], &["#the-lock-is-held"], &["held"]] {
         let words: Vec<&str> = ["help", "troubleshooting"].iter().chain(words).copied().collect();
         assert_eq!(world.run(&words).success().stdout, section, "{words:?}");
     }
     // A section has the sections below it.
     let section = world.run(["help", "troubleshooting", "the-agent"]).success().stdout;
     assert!(section.contains("\n  Another VM answers\n"), "{section}");
+    // The references name their sections by command lines.
+    let section = world.run(["help", "reference", "state", "show"]).success().stdout;
+    assert!(section.starts_with("monopile state show\n"), "{section}");
 }
 
 /// The pages and sections that hints and help texts name exist.
@@ -178,8 +181,11 @@ fn named_help_pages_exist() {
 #[test]
 fn unknown_section_gets_a_list_and_a_hint() {
     let world = World::new();
-    let error = world.run(["help", "troubleshooting", "held"]).exits_with(2).stderr;
-    assert!(error.starts_with("error: page 'troubleshooting' has no section 'held'\n"), "{error}");
+    let error = world.run(["help", "troubleshooting", "the-lokc-is-held"]).exits_with(2).stderr;
+    assert!(
+        error.starts_with("error: page 'troubleshooting' has no section 'the-lokc-is-held'\n"),
+        "{error}"
+    );
     assert!(
         error.contains("  note: its sections:\n    the-agent-is-silent, another-vm-answers, "),
         "{error}"
@@ -192,7 +198,7 @@ fn unknown_section_gets_a_list_and_a_hint() {
     let hint = "tour SECTION`\n  hint: read `monopile help troubleshooting the-lock-is-held`\n";
     assert!(error.ends_with(hint), "{error}");
     let error = world.run(["help", "changes", "s"]).exits_with(2).stderr;
-    assert!(error.contains("page 'changes' has several sections that begin with 's'\n"), "{error}");
+    assert!(error.contains("page 'changes' has several sections for 's'\n"), "{error}");
     assert!(error.contains("\n    see-it-first, save-a-plan-apply-exactly-that\n"), "{error}");
 }
 
@@ -215,6 +221,10 @@ fn unknown_page_gets_a_hint() {
     for (word, name) in [("destroy", "delete-env"), ("restart-env", "restart")] {
         let error = world.run(["help", word]).exits_with(2).stderr;
         assert!(error.ends_with(&format!("  hint: did you mean `monopile help {name}`?\n")), "{error}");
+    }
+    for (word, place) in [("rotate", "vars rotate"), ("vault", "vars-exec")] {
+        let error = world.run(["help", word]).exits_with(2).stderr;
+        assert!(error.ends_with(&format!("'\n  hint: read `monopile help {place}`\n")), "{error}");
     }
     let error = world.run(["help", "variables"]).exits_with(2).stderr;
     assert!(error.starts_with("error: 'variables' needs a BOSH director\n"), "{error}");

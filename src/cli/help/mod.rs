@@ -1,10 +1,12 @@
 //! Help texts beyond those of single arguments: the groups of commands, and examples of each. [`layout`]
 //! arranges them, and [`pager`] shows those of `monopile help`, to which [`topics`] adds pages of the book.
+//! [`search`] finds other words in both.
 
 mod inline;
 mod layout;
 mod markdown;
 mod pager;
+mod search;
 mod text_table;
 mod topics;
 
@@ -33,6 +35,7 @@ pub(super) use layout::columns;
 pub use layout::{GLOBAL_HEADING, sections};
 use markdown::Section;
 pub(super) use pager::{is_styled, show_page};
+pub(super) use search::{commands_named, search};
 pub use topics::{TOPICS, Topic};
 
 /// The commands in the order and groups of `--help`.
@@ -306,9 +309,11 @@ pub const HELP_USAGE: &str = "monopile help [COMMAND | PAGE [SECTION]]";
 
 /// The explanation of the words of [`HELP_USAGE`].
 pub const HELP_DETAILS: &str = "\
-Without a word, lists the commands. SECTION is the anchor of a section of the
-page, or the first words of its heading. An article at the beginning does not
-matter; upper and lower case are the same.";
+Without a word, lists commands, pages, options and exit codes. SECTION is the
+anchor of a section of the page, or words of its heading. An article at the
+beginning does not matter; upper and lower case are the same. For other words,
+names the commands, pages and sections that have them in their names,
+headings or descriptions.";
 
 /// Examples of the command `help`.
 pub const HELP_EXAMPLES: [&str; 3] =
@@ -403,7 +408,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         }
         let full_grammar = grammar::for_all_commands();
         let surplus = surplus_word(full_grammar.find_subcommand(word)?, further_words);
-        return surplus.map(|words| Err(no_page_error(&words, &full_grammar)));
+        return surplus.map(|words| Err(no_page_error(&words)));
     }
     if word.starts_with('-') {
         return None;
@@ -412,7 +417,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         words[3..].iter().map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')).collect();
     let Some(topic) = topics::find_topic(word) else {
         let words = format!("{word} {}", section_words.join(" "));
-        return Some(Err(no_page_error(words.trim_end(), &grammar)));
+        return Some(Err(no_page_error(words.trim_end())));
     };
     if section_words.is_empty() {
         return Some(Ok(topic.render(layout::columns(), is_styled)));
@@ -439,13 +444,13 @@ fn no_section_error(
     };
     let (problem, list_title, list) = match named_sections {
         [] => ("no section", "its sections", list(&mut sections.iter())),
-        _ => ("several sections that begin with", "they are", list(&mut named_sections.iter().copied())),
+        _ => ("several sections for", "they are", list(&mut named_sections.iter().copied())),
     };
     let mut hints = vec![format!("to print one of them: `monopile help {page} SECTION`")];
     if named_sections.is_empty() {
         match topics::similar_section(sections, words) {
             Some(section) => hints = vec![format!("did you mean `monopile help {page} {}`?", section.anchor)],
-            None => hints.extend(section_hints(words)),
+            None => hints.extend(search_hints(words, &grammar::for_all_commands())),
         }
     }
     let text = format!("page '{page}' has {problem} '{words}'\n  note: {list_title}:\n    {list}\n");
@@ -472,7 +477,7 @@ pub(super) const DEVELOPER_PAGES: [&str; 6] =
     ["architecture", "recipes", "journal", "glossary", "releases", "conformance"];
 
 /// Returns the error for `monopile help` with words that name neither a command nor a page.
-fn no_page_error(words: &str, grammar: &Command) -> clap::Error {
+fn no_page_error(words: &str) -> clap::Error {
     let first_word = words.split(' ').next().unwrap_or(words);
     if DEVELOPER_PAGES.contains(&first_word) {
         let text = format!(
@@ -480,29 +485,31 @@ fn no_page_error(words: &str, grammar: &Command) -> clap::Error {
         );
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
-    let pages = TOPICS.iter().map(|topic| topic.name);
-    let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set()).map(Command::get_name);
-    let names: Vec<&str> = pages.chain(commands).collect();
-    let name_hint = |word: &str| {
-        let name = suggestions::meant_name(word, &names)?;
-        Some(vec![format!("did you mean `monopile help {name}`?")])
-    };
-    let section_hints = || Some(section_hints(words)).filter(|hints| !hints.is_empty());
+    let grammar = grammar::for_all_commands();
+    let found = search_hints(words, &grammar);
     let (text, hints) = match bosh_only_commands::explanation(words, None) {
-        Some(explanation) => (explanation, section_hints().unwrap_or_default()),
+        Some(explanation) => (explanation, found),
         None => {
-            let hints = name_hint(words).or_else(section_hints).or_else(|| name_hint(first_word));
+            let pages = TOPICS.iter().map(|topic| topic.name);
+            let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+            let names: Vec<&str> = pages.chain(commands.map(Command::get_name)).collect();
+            let name_hint = |name: &str| vec![format!("did you mean `monopile help {name}`?")];
             let lists = ["to list the commands: `monopile help`", "to list the pages: `monopile help help`"];
-            let hints = hints.unwrap_or_else(|| lists.map(str::to_owned).to_vec());
+            let hints = suggestions::known_name(words, &names)
+                .map(name_hint)
+                .or_else(|| Some(found).filter(|hints| !hints.is_empty()))
+                .or_else(|| suggestions::similar_name(words, &names).map(name_hint))
+                .or_else(|| suggestions::meant_name(first_word, &names).map(name_hint))
+                .unwrap_or_else(|| lists.map(str::to_owned).to_vec());
             (format!("there is no command or page '{words}'\n"), hints)
         }
     };
     clap::Error::raw(ErrorKind::InvalidSubcommand, text + &hint_lines(&hints))
 }
 
-/// Returns the hints that name sections of all pages for words of their headings.
-fn section_hints(words: &str) -> Vec<String> {
-    topics::section_commands(words).iter().map(|command| format!("read `{command}`")).collect()
+/// Returns the hints that name commands, pages and sections with these words.
+fn search_hints(words: &str, grammar: &Command) -> Vec<String> {
+    search(words, grammar).iter().map(|command| format!("read `{command}`")).collect()
 }
 
 /// Formats hints as the last lines of an error.

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 
 use super::markdown::{self, Section};
+use super::search::SearchWords;
 
 /// A page of the book.
 pub struct Topic {
@@ -48,12 +49,12 @@ pub static TOPICS: [Topic; 34] = [
     topic!("shared-cache", "Share downloads and compiled packages"),
     // `monopile help state` is about the command.
     topic!("state-file", "state", "The state file, its backups and versions"),
-    topic!("shared-state", "Keep the state in a bucket, for several machines"),
+    topic!("shared-state", "Keep the state in a bucket: S3, GCS, Azure, others"),
     topic!("encryption", "Encrypt state and vars store with age"),
     topic!("vars-exec", "Take secrets from Vault, CredHub, sops, pass, …"),
-    topic!("secrets", "Which values are redacted in output"),
+    topic!("secrets", "Which passwords and other secrets are redacted"),
     topic!("local", "The CPI `local`: VMs made of processes"),
-    topic!("qemu", "The CPI `qemu`: VMs with a kernel"),
+    topic!("qemu", "The CPI `qemu`: VMs with a kernel, with or without KVM"),
     topic!("userland", "Compile and run a CPI without a toolchain"),
     topic!("several-cpis", "One manifest for several clouds, and moves"),
     topic!("cloud-config", "Manifests of a director, with a cloud config"),
@@ -103,17 +104,28 @@ fn render(text: &str, columns: usize, is_styled: bool) -> String {
 }
 
 /// Returns the sections that the words name: the one with this anchor or heading, else those whose headings
-/// begin with the words. Upper and lower case are the same, and an article at the beginning does not matter.
+/// begin with the words, else those whose headings have all words. Upper and lower case are the same, and an
+/// article at the beginning does not matter.
 pub(super) fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> {
     let anchor = markdown::anchor(words);
     let bare_anchor = without_article(&anchor);
+    // The references have a section for each command.
+    let command_anchor = format!("monopile-{anchor}");
     let begins_so = |section: &&Section| {
         section.anchor.starts_with(&anchor) || without_article(&section.anchor).starts_with(bare_anchor)
     };
-    let same = sections.iter().find(|section| section.anchor == anchor);
+    let same = sections.iter().find(|section| section.anchor == anchor || section.anchor == command_anchor);
     let same =
         same.or_else(|| sections.iter().find(|section| without_article(&section.anchor) == bare_anchor));
-    same.map_or_else(|| sections.iter().filter(begins_so).collect(), |section| vec![section])
+    if let Some(section) = same {
+        return vec![section];
+    }
+    let beginning: Vec<&Section> = sections.iter().filter(begins_so).collect();
+    if !beginning.is_empty() {
+        return beginning;
+    }
+    let search_words = SearchWords::new(words);
+    sections.iter().filter(|section| search_words.are_in(&section.title)).collect()
 }
 
 /// Returns an anchor without an article at its beginning.
@@ -121,45 +133,11 @@ fn without_article(anchor: &str) -> &str {
     ["the-", "an-", "a-"].iter().find_map(|article| anchor.strip_prefix(article)).unwrap_or(anchor)
 }
 
-/// Returns the commands that print the sections of all pages with these words in their headings, at most
-/// three. The shortest headings come first, and the references last.
-pub(super) fn section_commands(words: &str) -> Vec<String> {
-    const MAX_COMMANDS: usize = 3;
-    /// Longer words may also be the beginnings of words of a heading, and have a plural.
-    const MAX_WHOLE_WORD: usize = 3;
-    let anchor = markdown::anchor(words);
-    let words: Vec<&str> = without_article(&anchor).split('-').filter(|word| !word.is_empty()).collect();
-    let has_word = |heading: &str, word: &str| {
-        let stem = word.trim_end_matches('s');
-        let is_long = stem.len() > MAX_WHOLE_WORD;
-        heading.split('-').any(|other| other == word || is_long && other.starts_with(stem))
-    };
-    let mut commands = Vec::new();
-    for topic in &TOPICS {
-        for Section { title, anchor, .. } in topic.sections() {
-            if !words.is_empty() && words.iter().all(|word| has_word(&anchor, word)) {
-                let is_reference = topic.name.starts_with("reference");
-                // The references have a section for each command.
-                let command = match title.strip_prefix("monopile ").filter(|_| is_reference) {
-                    Some(name) => format!("monopile help {name}"),
-                    None => format!("monopile help {} {anchor}", topic.name),
-                };
-                commands.push((is_reference, anchor.len(), command));
-            }
-        }
-    }
-    commands.sort_by_key(|(is_reference, length, _)| (*is_reference, *length));
-    commands.into_iter().take(MAX_COMMANDS).map(|(.., command)| command).collect()
-}
-
-/// Returns the section that the words may mean: one whose heading contains them, or a similar one.
+/// Returns the section whose anchor the words may be, with a typing error.
 pub(super) fn similar_section<'s>(sections: &'s [Section], words: &str) -> Option<&'s Section> {
     let anchor = markdown::anchor(words);
     let similar_anchor = base::error::nearest(&anchor, sections.iter().map(|section| &*section.anchor));
-    sections
-        .iter()
-        .find(|section| section.anchor.contains(&anchor))
-        .or_else(|| sections.iter().find(|section| Some(&*section.anchor) == similar_anchor))
+    sections.iter().find(|section| Some(&*section.anchor) == similar_anchor)
 }
 
 /// Returns the page with this name, or with this file in `docs`. Upper and lower case are the same.
@@ -225,32 +203,17 @@ mod tests {
         for words in ["the-lock-is-held", "#the-lock-is-held", "The lock is held", "the LOCK"] {
             assert_eq!(anchors(words), ["the-lock-is-held"], "{words}");
         }
-        for words in ["lock is held", "lock", "a lock"] {
+        for words in ["lock is held", "lock", "a lock", "held", "locks held"] {
             assert_eq!(anchors(words), ["the-lock-is-held"], "{words}");
         }
         assert!(anchors("the").len() > 5);
-        assert_eq!(anchors("held"), [""; 0]);
-        for words in ["held", "the-lokc-is-held"] {
-            assert_eq!(similar_section(&sections, words).unwrap().anchor, "the-lock-is-held", "{words}");
-        }
+        assert_eq!(anchors("xyzzy"), [""; 0]);
+        assert_eq!(similar_section(&sections, "the-lokc-is-held").unwrap().anchor, "the-lock-is-held");
         assert!(similar_section(&sections, "xyzzy").is_none());
-    }
-
-    #[test]
-    fn sections_are_found_by_words_of_their_headings() {
-        let lock = ["monopile help troubleshooting the-lock-is-held"];
-        for words in ["lock is held", "the lock is held", "locks held"] {
-            assert_eq!(section_commands(words), lock, "{words}");
-        }
-        let exit_codes =
-            ["monopile help pipelines exit-codes-and-output", "monopile help reference exit-codes"];
-        for words in ["exit codes", "exit-code"] {
-            assert_eq!(section_commands(words), exit_codes, "{words}");
-        }
-        assert_eq!(section_commands("disk").len(), 3);
-        assert_eq!(section_commands("backup"), ["monopile help state backup"]);
-        for words in ["xyzzy", ""] {
-            assert_eq!(section_commands(words), [""; 0], "{words}");
+        let sections = find_topic("reference").unwrap().sections();
+        for (words, anchor) in [("create-env", "monopile-create-env"), ("state show", "monopile-state-show")]
+        {
+            assert_eq!(named_sections(&sections, words)[0].anchor, anchor, "{words}");
         }
     }
 
