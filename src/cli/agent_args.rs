@@ -27,7 +27,7 @@ impl AgentArgs {
 /// The wait for the agent of a VM that exists.
 #[derive(Debug, Clone, Args)]
 pub(super) struct AgentTimeoutArgs {
-    /// Wait for the agent at most this long
+    /// Wait this long for the agent; the last attempt may take up to 10 seconds more
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(super) agent_timeout: Duration,
 }

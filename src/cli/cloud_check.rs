@@ -40,6 +40,8 @@ pub(super) struct CloudCheckArgs {
     resolution: Vec<String>,
 
     /// Give up the agent if it does not answer within this time
+    ///
+    /// The last attempt may take up to 10 seconds more.
     #[arg(long, value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
     agent_timeout: Duration,

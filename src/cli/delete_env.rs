@@ -30,6 +30,8 @@ pub(super) struct DeleteEnvArgs {
     stopping: StoppingArgs,
 
     /// Delete the VM without stopping its jobs if the agent does not answer within this time
+    ///
+    /// The last attempt may take up to 10 seconds more.
     #[arg(long, value_name = "DURATION", default_value = "10s",
           value_parser = duration::parse)]
     agent_timeout: Duration,

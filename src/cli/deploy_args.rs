@@ -59,6 +59,8 @@ pub struct DeployArgs {
     stopping: StoppingArgs,
 
     /// Wait for the agent on the new VM at most this long
+    ///
+    /// The last attempt may take up to 10 seconds more.
     #[arg(long, alias = "agent-timeout", value_name = "DURATION", default_value = "10m",
           value_parser = duration::parse)]
     boot_timeout: Duration,

@@ -76,7 +76,7 @@ pub(super) struct StatusArgs {
     #[arg(long)]
     no_cpi: bool,
 
-    /// Wait for the agent at most this long
+    /// Wait this long for the agent; the last attempt may take up to 10 seconds more
     #[arg(long, value_name = "DURATION", default_value = "3s",
           value_parser = duration::parse)]
     agent_timeout: Duration,
