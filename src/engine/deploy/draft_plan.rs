@@ -180,7 +180,9 @@ impl DraftPlan {
     pub(super) fn question(&self, state: &State) -> String {
         let deployment = &self.prepared_deployment.deployment;
         match () {
-            () if self.plan.updates_in_place() => format!("Update '{}' in place?", deployment.instance()),
+            () if self.plan.updates_in_place() => {
+                format!("Stop, update and start the jobs of '{}'?", deployment.instance())
+            }
             () if self.plan.creates_vm() && state.vm_cid().is_some() => {
                 format!("Replace the VM of '{}'?", deployment.name)
             }

@@ -177,7 +177,14 @@ impl Step {
             Step::SnapshotDisk(disk) => ("Take", "Took", format!("a snapshot of disk {disk}")),
             Step::CreateVm(_) => ("Create", "Created", format!("the VM of '{instance}'")),
             Step::SetMetadata(vm) => ("Set", "Set", format!("the metadata of VM {vm}")),
-            Step::UpdateVm(vm) => ("Update", "Updated", format!("'{instance}' in place on VM {vm}")),
+            Step::UpdateVm(vm) => {
+                let jobs = format!("the jobs of '{instance}'");
+                return StepText {
+                    imperative: format!("Stop {jobs}, update them in place on VM {vm}, and start them"),
+                    past_tense: format!("Stopped {jobs}, updated them in place on VM {vm}, and started them"),
+                    negation: format!("Did not update {jobs} on VM {vm}"),
+                };
+            }
             Step::KeepJobs(vm) => ("Record", "Recorded", format!("the manifest; the jobs on VM {vm} run on")),
             Step::CreateDisk(spec) => ("Create", "Created", format!("a disk of {} MiB", spec.size)),
             Step::ResizeDisk(DiskUpdate { disk, spec, .. }) => {
