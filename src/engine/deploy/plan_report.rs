@@ -219,7 +219,12 @@ fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state
                 "create-env first waits for the `{method}` that is still running (request {request_id}), \
                  which changes the plan"
             )),
-            OpenCallStatus::Settles | OpenCallStatus::Unknown => run.reporter.note(format!(
+            OpenCallStatus::Unknown => run.reporter.note(format!(
+                "create-env first forgets the `{method}` of an earlier run (request {request_id}): {} \
+                 may exist",
+                intent.effect.describe_in_iaas()
+            )),
+            OpenCallStatus::Settles => run.reporter.note(format!(
                 "create-env first records the outcome of the `{method}` of an earlier run (request \
                  {request_id}), which may change the plan"
             )),
@@ -293,7 +298,7 @@ impl PlanReport {
             }
             PlanAction::Examine => {
                 let predicate = self.agent_trouble.as_deref().unwrap_or("does not answer");
-                return format!("Unknown: nothing changed in the manifest, but the agent {predicate}");
+                return format!("Nothing changed in the manifest, but the agent {predicate}");
             }
         };
         match self.reason() {

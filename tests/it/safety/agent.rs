@@ -39,7 +39,7 @@ fn dead_environment_is_not_reported_unchanged() {
     let state_before = hello.state();
     let plan = hello.world.finish(hello.command("plan", &[])).success().stdout;
     for text in [
-        "Unknown: nothing changed in the manifest, but the agent does not answer (https://",
+        "Nothing changed in the manifest, but the agent does not answer (https://",
         "If the VM exists, create-env fails and changes nothing\n",
         "To see whether it exists: `monopile status hello/manifest.yml ",
     ] {
