@@ -561,7 +561,18 @@ fn surplus_argument_hints(word: &str, index: usize, line: &RefusedCommandLine<'_
     }
     if name == "state forget" {
         let kinds = ["vm", "disk", "stemcell", "snapshot"];
-        let kind = kinds.into_iter().find(|kind| word.starts_with(kind)).unwrap_or("vm");
+        let kind_of = |cid: &str| kinds.into_iter().find(|kind| cid.starts_with(kind)).unwrap_or("vm");
+        let word_before = index.checked_sub(1).and_then(|index_before| words.get(index_before));
+        // `state forget vm MANIFEST`: the kind or the CID counts as the manifest.
+        if let Some(cid) = word_before.filter(|word| !word.starts_with('-') && !paths::exists(word))
+            && path.is_file()
+        {
+            let option = format!("--{}", kind_of(cid));
+            let cid = if kinds.contains(&cid.as_str()) { "CID" } else { cid };
+            let command = line.with_words_in(index - 1..index + 1, &[word, &option, cid]);
+            return vec![format!("the manifest comes first: {command}")];
+        }
+        let kind = kind_of(word);
         let other_options: Vec<String> =
             kinds.into_iter().filter(|other| *other != kind).map(|other| format!("--{other}")).collect();
         let (command, other_options) = (as_option(&format!("--{kind}")), other_options.join(", "));

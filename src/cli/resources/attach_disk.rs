@@ -25,7 +25,7 @@ pub(crate) struct AttachDiskArgs {
 
 impl AttachDiskArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (target, prepared_run) = self.change.begin(session, "attach-disk")?;
+        let (target, prepared_run) = self.change.begin_with(session, "attach-disk", self.disk.as_str())?;
         let request = AttachDiskRequest { target_environment: target, disk: self.disk, cpi: self.cpi.cpi };
         resources::attach_disk(&request, &prepared_run.run).map(CommandResult::Summary)
     }

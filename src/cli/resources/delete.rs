@@ -27,7 +27,7 @@ impl DeleteArgs {
     pub(in crate::cli) fn run(self, session: &Session, kind: ResourceKind) -> Result<CommandResult> {
         let cid = AnyCid::parse(kind, &self.cid).map_err(|error| Error::usage(error.to_string()))?;
         let command = format!("delete-{}", kind.name().to_lowercase());
-        let (target, prepared_run) = self.change.begin(session, &command)?;
+        let (target, prepared_run) = self.change.begin_with(session, &command, &self.cid)?;
         let request =
             DeleteRequest { target_environment: target, target: DeleteTarget::Cid(cid), cpi: self.cpi.cpi };
         resources::delete(&request, &prepared_run.run).map(CommandResult::Summary)

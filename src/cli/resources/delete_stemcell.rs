@@ -25,7 +25,7 @@ pub(crate) struct DeleteStemcellArgs {
 
 impl DeleteStemcellArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
-        let (target, prepared_run) = self.change.begin(session, "delete-stemcell")?;
+        let (target, prepared_run) = self.change.begin_with(session, "delete-stemcell", &self.stemcell)?;
         let request = DeleteRequest {
             target_environment: target,
             target: DeleteTarget::Stemcell(self.stemcell),

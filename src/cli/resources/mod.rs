@@ -7,12 +7,16 @@ mod take_snapshot;
 mod upload_stemcell;
 mod views;
 
+use std::path::Path;
+
 use clap::{Args, ValueHint};
 
 use super::environment_args::EnvironmentArgs;
 use super::open_calls_args::OpenCallsArgs;
+use super::paths;
 use super::session::{PreparedRun, Session};
-use base::Result;
+use base::text::shell_word;
+use base::{Error, Result};
 use engine::resources::TargetEnvironment;
 
 pub(super) use attach_disk::AttachDiskArgs;
@@ -61,6 +65,30 @@ pub(super) fn begin(
 impl ChangeArgs {
     fn begin(&self, session: &Session, command: &str) -> Result<(TargetEnvironment, PreparedRun)> {
         begin(&self.target, self.open_calls.forget_open_calls, session, command)
+    }
+
+    /// Begins the run of a command whose argument `resource` names a resource on record.
+    fn begin_with(
+        &self,
+        session: &Session,
+        command: &str,
+        resource: &str,
+    ) -> Result<(TargetEnvironment, PreparedRun)> {
+        self.check_argument_order(command, resource)?;
+        self.begin(session, command)
+    }
+
+    /// Fails if the manifest was named after the resource.
+    fn check_argument_order(&self, command: &str, resource: &str) -> Result<()> {
+        let manifest = self.target.manifest();
+        let path = paths::expand(Path::new(resource), paths::home().as_deref());
+        if paths::exists(manifest) || !manifest::is_manifest(&path) {
+            return Ok(());
+        }
+        let (first, second) = (manifest.to_string_lossy(), resource);
+        let (cid, file) = (shell_word(&first), shell_word(second));
+        Err(Error::usage(format!("manifest '{first}' does not exist, but '{second}' is a manifest"))
+            .with_hint(format!("the manifest comes first: `monopile {command} {file} {cid}`")))
     }
 }
 
