@@ -138,6 +138,11 @@ impl CpiErrorKind {
                  command again"
                     .to_owned(),
             ],
+            CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_request_rate(message) => {
+                with_log_hint(
+                    "the IaaS limits the rate of requests: wait a few minutes, then run the same command again",
+                )
+            }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {
                 with_log_hint("check quotas and capacity in the IaaS, then run the same command again")
             }
@@ -164,6 +169,14 @@ fn is_about_access(message: &str) -> bool {
     let message = message.to_lowercase();
     let mut words = message.split(|letter: char| !letter.is_alphanumeric() && !"-_".contains(letter));
     PARTS.iter().any(|part| message.contains(part)) || words.any(|word| WORDS.contains(&word))
+}
+
+/// Returns true if the message of an error is about too many requests, in the words of a cloud.
+fn is_about_request_rate(message: &str) -> bool {
+    const PARTS: [&str; 5] =
+        ["requestlimitexceeded", "throttl", "rate limit", "ratelimit", "too many requests"];
+    let message = message.to_lowercase();
+    PARTS.iter().any(|part| message.contains(part))
 }
 
 /// Returns true if the message of an error is about a quota, or about the capacity of the IaaS.
@@ -634,6 +647,8 @@ mod tests {
                 ("Expected(200) <=> Actual(403 Forbidden)", "check credentials and "),
                 ("status 401", "check credentials and "),
                 ("you have reached your quota", "check quotas and "),
+                ("RequestLimitExceeded: no", "the IaaS limits the rate of requests: "),
+                ("Throttling: Rate exceeded", "the IaaS limits the rate of requests: "),
                 ("", "look for the cause in the log of the IaaS "),
             ] {
                 let hint = first_hint(kind.clone(), message, false);
