@@ -56,9 +56,13 @@ fn has_manifest_key(root: &Node) -> bool {
     MANIFEST_SECTIONS.iter().chain(&["name"]).any(|key| root.get(key).is_some())
 }
 
+/// Returns true for a mapping with `type` and `path`.
+fn is_operation(node: &Node) -> bool {
+    node.get("type").is_some() && node.get("path").is_some()
+}
+
 /// Returns true for the document of an ops file: a list of mappings with `type` and `path`.
 pub(crate) fn is_ops_file(root: &Node) -> bool {
-    let is_operation = |item: &Node| item.get("type").is_some() && item.get("path").is_some();
     root.as_seq().is_some_and(|items| !items.is_empty() && items.iter().all(is_operation))
 }
 
@@ -114,12 +118,12 @@ pub(crate) fn has_manifest_section(root: &Node) -> bool {
 }
 
 /// Returns the name of the option for a mapping with variables: that of a vars store, or the short one of a
-/// vars file. Returns `None` for other documents.
+/// vars file. Returns `None` for other documents, and for an operation of an ops file.
 pub(crate) fn variables_option(root: &Node) -> Option<&'static str> {
     let is_empty = root.as_map()?.is_empty();
     match is_vars_store(root) {
         true => Some("--vars-store"),
-        false => (!is_empty && !has_manifest_key(root)).then_some("-l"),
+        false => (!is_empty && !has_manifest_key(root) && !is_operation(root)).then_some("-l"),
     }
 }
 

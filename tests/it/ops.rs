@@ -397,6 +397,10 @@ fn other_files_in_place_of_an_ops_file_are_named() {
             "it has variables: pass it with `--vars-store change.yml`",
         ),
         ("instance_groups: []\n", "it is a manifest: leave out `-o change.yml`"),
+        (
+            "type: remove\npath: /name\n",
+            "begin each operation with `- type: replace`, `- type: remove` or `- type: test`",
+        ),
         ("{}\n", "begin each operation with `- type: replace`, `- type: remove` or `- type: test`"),
     ] {
         assert_eq!(error_of(text).1, [hint]);
