@@ -225,6 +225,18 @@ fn jobs_that_do_not_start_are_shown_with_their_logs() {
 }
 
 #[test]
+fn hint_names_other_logs_if_the_jobs_wrote_none() {
+    let mut hello = Hello::new();
+    hello.add_ops("watch.yml", "- {type: replace, path: /update?, value: {update_watch_time: 0-1500}}\n");
+    hello.world.write("hello/release/jobs/hello/templates/ctl.erb", "#!/bin/bash\nexit 1\n");
+    let run = hello.create(&[]).exits_with(1);
+    let hint = "the jobs wrote no log since their start; see the logs of agent and system: `monopile logs ";
+    assert!(run.stderr.contains(hint) && run.stderr.contains(" --all-logs`"), "{}", run.stderr);
+    assert!(!run.stderr.contains("see all logs"), "{}", run.stderr);
+    hello.delete(&["--skip-drain"]).success();
+}
+
+#[test]
 fn failed_script_is_named_with_its_output() {
     let hello = Hello::new();
     hello.world.write(

@@ -20,7 +20,7 @@ pub fn restart(request: &JobsRequest, stop_options: StopOptions, run: &RunContex
     jobs.stop(stop_options.drain_timeout(), StopReason::Stop, &stage)?;
     stage.finish();
     let starting = run.reporter.begin_stage("Starting");
-    jobs.start(environment.deployment.update_watch_time, &starting).map_err(|error| {
+    jobs.start(&environment.deployment, &starting).map_err(|error| {
         let error = error.with_note("the jobs were stopped");
         match error.kind() {
             ErrorKind::Interrupted(_) => error,

@@ -15,7 +15,7 @@ pub fn start_env(request: &JobsRequest, run: &RunContext) -> Result<String> {
     run.reporter.emit(Event::ChangeStarted);
     let starting = run.reporter.begin_stage("Starting");
     let jobs = environment.jobs(run);
-    jobs.start(environment.deployment.update_watch_time, &starting).map_err(Error::with_retry_hint)?;
+    jobs.start(&environment.deployment, &starting).map_err(Error::with_retry_hint)?;
     starting.finish();
     Ok(if had_started { "All jobs were running already" } else { "Started all jobs" }.to_owned())
 }

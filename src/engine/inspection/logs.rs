@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use walkdir::WalkDir;
 
-use super::find_vm_and_wait;
 use super::follow::Follower;
 use super::lines::LineSplitter;
+use super::{ReachedVm, find_vm_and_wait};
 use crate::agent_client::{Agent, LogArchive};
+use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::events::Warning;
 use base::files::start_of_last_lines;
@@ -87,10 +88,10 @@ impl LogsRequest {
     }
 
     /// Reaches the agent and checks the job names. A misspelt name would otherwise just match no logs.
-    fn reach_agent(&self, run: &RunContext) -> Result<Agent> {
-        let agent = find_vm_and_wait(run, &self.inputs, self.agent_timeout, "monopile ssh MANIFEST")?.agent;
+    fn reach_vm(&self, run: &RunContext) -> Result<ReachedVm> {
+        let vm = find_vm_and_wait(run, &self.inputs, self.agent_timeout, "monopile ssh MANIFEST")?;
         if !self.jobs.is_empty() {
-            let vm_jobs = super::job_names(&agent.get_full_state()?);
+            let vm_jobs = super::job_names(&vm.agent.get_full_state()?);
             if let Some(other) = self.jobs.iter().find(|job| !vm_jobs.contains(job)) {
                 let known_jobs_hint = || {
                     Some(match vm_jobs.as_slice() {
@@ -107,7 +108,7 @@ impl LogsRequest {
                     )));
             }
         }
-        Ok(agent)
+        Ok(vm)
     }
 
     /// Returns the globs of the logs to fetch.
@@ -120,8 +121,8 @@ impl LogsRequest {
         LogArchive::fetch(agent, &self.types(), &self.globs(), &run.paths.scratch, MAX_ARCHIVE_BYTES)
     }
 
-    /// Returns the warning that there are no such logs.
-    fn no_logs_warning(&self) -> Warning {
+    /// Returns the warning that there are no such logs on the VM of this CPI.
+    fn no_logs_warning(&self, builtin: Option<BuiltinCpi>) -> Warning {
         let name_and_option = |origin: &LogOrigin| match origin {
             LogOrigin::Job => ("the jobs", ""),
             LogOrigin::Agent => ("the agent", " --agent"),
@@ -134,19 +135,24 @@ impl LogsRequest {
         };
         let origins = text::and_list(&names);
         let globs: Vec<String> = self.globs().iter().map(|glob| format!("'{glob}'")).collect();
-        match globs.is_empty() {
-            true if self.origins.len() == 1 => Warning::new(format!("the VM has no logs of {origins}"))
-                .with_hint("to see other logs: `monopile logs MANIFEST --all-logs`"),
-            true => Warning::new(format!("the VM has no logs of {origins}")),
-            false => Warning::new(format!("no log of {origins} matches {}", text::comma_list(&globs)))
-                .with_hint(format!("to see all of them: `monopile logs MANIFEST{options}`")),
+        if !globs.is_empty() {
+            return Warning::new(format!("no log of {origins} matches {}", text::comma_list(&globs)))
+                .with_hint(format!("to see all of them: `monopile logs MANIFEST{options}`"));
         }
+        let mut warning = Warning::new(format!("the VM has no logs of {origins}"));
+        if self.origins.len() == 1 {
+            warning = warning.with_hint("to see other logs: `monopile logs MANIFEST --all-logs`");
+        }
+        if builtin.is_some_and(BuiltinCpi::keeps_vms_here) {
+            warning = warning.with_hint("to see the console of the VM: `monopile logs MANIFEST --console`");
+        }
+        warning
     }
 }
 
 /// Saves the agent's archive, readable only by its owner. Its content is not redacted.
 pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Result<SavedLogs> {
-    let agent = request.reach_agent(run)?;
+    let agent = request.reach_vm(run)?.agent;
     let fetching = run.reporter.begin_stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     // Tools that unpack the archive later may not check its paths.
@@ -168,14 +174,14 @@ pub fn save_logs(request: &LogsRequest, run: &RunContext, target: &Path) -> Resu
 
 /// Prints the logs file by file, redacted.
 pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let agent = request.reach_agent(run)?;
+    let ReachedVm { agent, builtin, .. } = request.reach_vm(run)?;
     let fetching = run.reporter.begin_stage("Fetching logs");
     let archive = request.fetch(&agent, run)?;
     let root = archive.unpack()?;
     fetching.finish();
     let files = list_files(&root);
     if files.is_empty() {
-        run.reporter.warn(request.no_logs_warning());
+        run.reporter.warn(request.no_logs_warning(builtin));
     }
     let mut is_first = true;
     for path in &files {
@@ -198,7 +204,7 @@ pub fn print_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut
 
 /// Prints new lines of the logs until a signal arrives or the agent does not answer for too long.
 pub fn follow_logs(request: &LogsRequest, run: &RunContext, print: &mut dyn FnMut(&str)) -> Result<()> {
-    let agent = request.reach_agent(run)?;
+    let agent = request.reach_vm(run)?.agent;
     let quiet = request.quiet;
     let mut follower = Follower::new(request.lines.unwrap_or(FOLLOWED_LINES));
     let mut last_shown_name: Option<PathBuf> = None;

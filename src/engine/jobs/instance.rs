@@ -68,7 +68,7 @@ impl<'a> Instance<'a> {
         self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
         updating.finish();
         let jobs = Jobs { has_run_before: false, ..self.jobs() };
-        jobs.start(self.deployment.update_watch_time, stage).map_err(|error| {
+        jobs.start(self.deployment, stage).map_err(|error| {
             let error = error.with_note("the VM is kept");
             match error.kind() {
                 ErrorKind::Interrupted(_) => error,
@@ -125,7 +125,7 @@ impl<'a> Instance<'a> {
                 stage.reporter().begin_timed_stage("apply", format!("Updating instance '{instance}'"));
             self.agent.apply(&spec).map_err(|error| error.with_stage(&updating))?;
             updating.finish();
-            jobs.start(self.deployment.update_watch_time, stage)
+            jobs.start(self.deployment, stage)
         };
         let result = update();
         result.map_err(|error: Error| {

@@ -8,12 +8,14 @@ use serde_json::Value;
 use super::failed_scripts;
 use super::logs::{self, LogTail};
 use crate::agent_client::{Agent, AgentError, Backoff, DrainOutcome, StopReason};
+use crate::protocol::BuiltinCpi;
 use crate::run_context::{RunContext, signals};
 use base::events::{Stage, Warning};
 use base::text;
 use base::timing::Activity;
 use base::{Error, ErrorKind, LogExcerpt, Result};
-use manifest::deployment::WatchTime;
+use manifest::Deployment;
+use manifest::deployment::CpiSource;
 
 /// The longest time that the run waits before it warns of a failing process, which may still restart.
 const MAX_WARNING_DELAY: Duration = Duration::from_secs(10);
@@ -124,7 +126,7 @@ impl Jobs<'_> {
     }
 
     /// Starts the jobs and waits until all of them run.
-    pub(crate) fn start(&self, watch: WatchTime, stage: &Stage) -> Result<()> {
+    pub(crate) fn start(&self, deployment: &Deployment, stage: &Stage) -> Result<()> {
         let instance = &self.instance;
         self.run.signals.begin_change();
         self.run_scripts("pre-start", None, stage)?;
@@ -134,7 +136,7 @@ impl Jobs<'_> {
             .reporter()
             .begin_timed_stage("wait_for_jobs", format!("Waiting for {instance} to be running"));
         let mut agent_answer = Value::Null;
-        self.wait_until_running(watch, start_time, &mut agent_answer, &wait_stage)
+        self.wait_until_running(deployment, start_time, &mut agent_answer, &wait_stage)
             .map_err(|error| self.explain_interrupted_wait(error, &agent_answer))?;
         wait_stage.finish();
         self.run_scripts("post-start", None, stage)
@@ -220,11 +222,12 @@ impl Jobs<'_> {
     /// `agent_answer`. The jobs were started at `start_time`.
     fn wait_until_running(
         &self,
-        watch: WatchTime,
+        deployment: &Deployment,
         start_time: SystemTime,
         agent_answer: &mut Value,
         stage: &Stage,
     ) -> Result<()> {
+        let watch = deployment.update_watch_time;
         let wait_start = Instant::now();
         signals::pause(self.run, watch.start)?;
         let mut backoff = Backoff::up_to(Duration::from_secs(1));
@@ -260,7 +263,7 @@ impl Jobs<'_> {
             }
             let elapsed = wait_start.elapsed();
             if elapsed >= watch.end {
-                return Err(self.never_ran_error(job_state, agent_answer, watch.end, start_time));
+                return Err(self.never_ran_error(job_state, agent_answer, deployment, start_time));
             }
             let failing_processes: Vec<_> =
                 problems.into_iter().filter(|(_, state)| state == "failing").collect();
@@ -269,7 +272,7 @@ impl Jobs<'_> {
                 stage.reporter().warn(self.failing_jobs_warning(
                     &failing_processes,
                     agent_answer,
-                    watch.end,
+                    deployment,
                     start_time,
                 ));
             }
@@ -284,14 +287,15 @@ impl Jobs<'_> {
         &self,
         failing_processes: &[(String, String)],
         agent_answer: &Value,
-        timeout: Duration,
+        deployment: &Deployment,
         start_time: SystemTime,
     ) -> Warning {
         let names = quoted_names(failing_processes);
         let jobs = jobs_of(agent_answer, failing_processes);
-        let command = logs_command(&jobs);
         let filters: Vec<String> = jobs.iter().map(|job| format!("{job}/**/*")).collect();
-        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX).unwrap_or_default();
+        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
+        let hint = logs_hint(tails.as_deref(), start_time, deployment, &logs_command(&jobs));
+        let tails = tails.unwrap_or_default();
         let last_line =
             tails.iter().find(|tail| tail.is_of_this_run(start_time)).and_then(LogTail::last_line);
         Warning::new(format!(
@@ -300,9 +304,9 @@ impl Jobs<'_> {
             self.instance,
             if names.len() == 1 { "is" } else { "are" },
             last_line.map(|line| format!(" ({line})")).unwrap_or_default(),
-            text::format_duration(timeout)
+            text::format_duration(deployment.update_watch_time.end)
         ))
-        .with_hint(format!("see all logs: `{command}`"))
+        .with_hint(hint)
     }
 
     /// Names the jobs that a signal did not let the run wait for. Other errors stay as they are.
@@ -325,7 +329,7 @@ impl Jobs<'_> {
         &self,
         job_state: &str,
         agent_answer: &Value,
-        timeout: Duration,
+        deployment: &Deployment,
         start_time: SystemTime,
     ) -> Error {
         let problems = processes_not_running(agent_answer);
@@ -338,16 +342,39 @@ impl Jobs<'_> {
         let error = Error::failure(format!(
             "the jobs of {} did not run within {} (`update.update_watch_time`): {job_problems}",
             self.instance,
-            text::format_duration(timeout)
-        ))
-        .with_hint("see all logs: `monopile logs MANIFEST`");
+            text::format_duration(deployment.update_watch_time.end)
+        ));
         let filters: Vec<String> =
             jobs_of(agent_answer, &problems).into_iter().map(|job| format!("{job}/**/*")).collect();
-        match self.log_tails(&filters, logs::is_of_process, Duration::MAX).as_deref() {
+        let tails = self.log_tails(&filters, logs::is_of_process, Duration::MAX);
+        let hint = logs_hint(tails.as_deref(), start_time, deployment, "monopile logs MANIFEST");
+        let error = error.with_hint(hint);
+        match tails.as_deref() {
             Some([]) | None => error,
             Some(tails) => error.with_source(self.excerpt(tails, start_time)),
         }
     }
+}
+
+/// Returns the hint for jobs that do not run. The program that starts a job may fail before the job writes a
+/// log; only the agent, or the monitor on the VM, reports that.
+fn logs_hint(
+    tails: Option<&[LogTail]>,
+    start_time: SystemTime,
+    deployment: &Deployment,
+    logs_command: &str,
+) -> String {
+    let has_logs = |tails: &[LogTail]| tails.iter().any(|tail| tail.is_of_this_run(start_time));
+    if tails.is_none_or(has_logs) {
+        return format!("see all logs: `{logs_command}`");
+    }
+    let (name, option) = match &deployment.cloud_provider.cpi {
+        CpiSource::Builtin(name) if BuiltinCpi::named(name).is_some_and(BuiltinCpi::keeps_vms_here) => {
+            ("the console of the VM", "--console")
+        }
+        _ => ("the logs of agent and system", "--all-logs"),
+    };
+    format!("the jobs wrote no log since their start; see {name}: `monopile logs MANIFEST {option}`")
 }
 
 /// Returns the names of processes in quotes.

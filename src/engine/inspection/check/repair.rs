@@ -176,7 +176,7 @@ impl<'a> RepairContext<'a> {
         if !self.fetch_has_jobs()? {
             return Ok(());
         }
-        self.jobs().start(self.deployment.update_watch_time, stage)
+        self.jobs().start(self.deployment, stage)
     }
 
     /// Checks that the agent is the VM's own, so that no other agent gets instructions.
