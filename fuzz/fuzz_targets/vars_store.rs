@@ -11,7 +11,7 @@ use std::time::Duration;
 use base::encryption::Encryption;
 use base::events::Reporter;
 use libfuzzer_sys::fuzz_target;
-use manifest::vars::command::{VarsRequest, list, run};
+use manifest::vars_commands::command::{VarsRequest, list, run};
 use manifest::vars_store::VarsStore;
 use tempfile::TempDir;
 use yaml::{Data, Mapping, Node};

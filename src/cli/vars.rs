@@ -15,8 +15,8 @@ use crate::ui;
 use base::Result;
 use manifest::Inputs;
 use manifest::variables::GivenValues;
-use manifest::vars::command::{self, VarsRequest};
-use manifest::vars::report::VariableRow;
+use manifest::vars_commands::command::{self, VarsRequest};
+use manifest::vars_commands::report::VariableRow;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct VarsArgs {

@@ -4,8 +4,8 @@
 //! it looks for vars files beside the manifest. It does no other I/O.
 //!
 //! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
-//! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and [`vars::command::run`] for
-//! operations on a vars store.
+//! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and
+//! [`vars_commands::command::run`] for operations on a vars store.
 
 mod cloud_config;
 pub mod cpi_config;
@@ -23,7 +23,7 @@ mod secrets;
 mod unknown_keys;
 mod userland;
 pub mod variables;
-pub mod vars;
+pub mod vars_commands;
 pub mod vars_program;
 pub mod vars_store;
 
