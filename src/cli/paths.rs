@@ -72,6 +72,7 @@ pub(super) fn working_directory() -> Result<PathBuf> {
 }
 
 /// Makes a path absolute. If it has a `..`, and its directory exists, returns the path without it.
+#[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path)
         .map_err(|error| Error::io(format!("finding the absolute path of '{}'", path.display()), error))?;

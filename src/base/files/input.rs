@@ -106,6 +106,7 @@ pub fn missing_error(kind_name: &str, path: &Path) -> Error {
 }
 
 /// Returns the error for a missing file like [`missing_error`]. Its hint names only files of this kind.
+#[expect(clippy::disallowed_methods, reason = "a hint names the directory")]
 pub fn missing_error_among(kind_name: &str, path: &Path, file_kind: FileKind) -> Error {
     let path_text = path.to_string_lossy();
     if path_text.starts_with("http://") || path_text.starts_with("https://") {

@@ -19,6 +19,7 @@ const CLAIMS_DIRECTORY: &str = ".claims";
 const MAX_CLAIM_BYTES: u64 = 64 << 10;
 
 /// Records that a process is about to use `scratch`. The process holds a lock on one of the `lock_files`.
+#[expect(clippy::disallowed_methods, reason = "a run in another directory reads these paths")]
 pub fn record(scratch: &Path, lock_files: &[&Path]) -> io::Result<()> {
     let directory = scratch.join(CLAIMS_DIRECTORY);
     create_private_directory(&directory)?;

@@ -34,6 +34,7 @@ pub(in crate::cli) struct OpenedEnvFile {
 
 impl OpenedEnvFile {
     /// Opens the env file that the operator named, in any directory and with any owner.
+    #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
     pub(super) fn named(path: &Path) -> Result<OpenedEnvFile> {
         let read_error = |error| input::read_error("env file", path, error);
         let file = input::open(path).map_err(read_error)?;

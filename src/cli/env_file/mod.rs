@@ -204,6 +204,7 @@ impl EnvFile {
     }
 
     /// Returns true if the file names this manifest, or no manifest.
+    #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
     pub(super) fn is_about(&self, manifest: &Path) -> bool {
         let real_path = |path: &Path| {
             let path = paths::expand(path, paths::home().as_deref());

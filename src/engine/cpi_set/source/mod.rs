@@ -266,6 +266,7 @@ impl<'a> ResolvedCpis<'a> {
 }
 
 /// Checks that a program is there and executable, before a CPI call finds out. `place` is for messages.
+#[expect(clippy::disallowed_methods, reason = "an error shows where a relative path leads")]
 fn check_program(program: &Path, place: &str) -> Result<()> {
     let run_error = || Error::invalid(format!("{place}: the CPI '{}' cannot be run", program.display()));
     let metadata = fs::metadata(program).map_err(|error| {
