@@ -17,10 +17,12 @@ const PROGRAM_PATH: &str = "/bin:/usr/bin:/sbin:/usr/sbin";
 const SETTLE_DURATION: Duration = Duration::from_millis(50);
 /// The longest uptime after which a process counts as running.
 const MAX_SETTLE_DURATION: Duration = Duration::from_secs(10);
-/// The pause before a process that has failed repeatedly is restarted. It doubles each time.
+/// The pause after the first failure that is not answered by an immediate restart. It doubles each time.
 const FIRST_RESTART_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause between two restarts.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(30);
+/// The time in which a daemon writes its pid file after its start program has succeeded.
+const PID_FILE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The uptime after which the failures of a process are reset.
 const HEALTHY_DURATION: Duration = Duration::from_secs(60);
 
@@ -162,9 +164,7 @@ impl Service {
                 // After the program has succeeded, its daemon may still have to write the pid file.
                 match exit.get() {
                     None => launch_time.elapsed() < timeout,
-                    Some(status) => {
-                        status.success() && launch_time.elapsed() < Duration::from_secs(1).min(timeout)
-                    }
+                    Some(status) => status.success() && launch_time.elapsed() < PID_FILE_TIMEOUT.min(timeout),
                 }
             }
             _ => false,
@@ -191,8 +191,13 @@ impl Service {
             self.launch(is_ready);
             return;
         }
-        let pause =
-            FIRST_RESTART_PAUSE.saturating_mul(1 << (self.failure_count - 2).min(16)).min(MAX_RESTART_PAUSE);
+        self.back_off();
+    }
+
+    /// Waits before the next restart.
+    fn back_off(&mut self) {
+        let doublings = self.failure_count.saturating_sub(2).min(16);
+        let pause = FIRST_RESTART_PAUSE.saturating_mul(1 << doublings).min(MAX_RESTART_PAUSE);
         self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
     }
 
@@ -213,10 +218,7 @@ impl Service {
                 let error = super::super::error_text(&error);
                 tracing::error!(name = self.spec.name, error, "running the start program failed");
                 self.failure_count = self.failure_count.saturating_add(1);
-                let pause = FIRST_RESTART_PAUSE
-                    .saturating_mul(1 << self.failure_count.min(16))
-                    .min(MAX_RESTART_PAUSE);
-                self.phase = Phase::Backoff { restart_time: Instant::now() + pause };
+                self.back_off();
             }
         }
     }
