@@ -356,6 +356,8 @@ fn table_of_open_calls_has_the_values_of_each_type() {
 /// Words on the pages that are of Rust, of other crates and of BOSH.
 const OTHER_WORDS: &[&str] = &[
     "Arg",
+    "BOSH_ALL_PROXY",
+    "HTTP_PROXY",
     "conflicts_with_all",
     "instance_groups",
     "object_store",
@@ -462,17 +464,28 @@ fn names_on_the_pages_exist() {
 }
 
 /// Returns the names that a page attributes to a file (`` `X`, `Y` of `path.rs` ``) and that it does not
-/// define.
+/// define. `` `X` there `` belongs to the file that the paragraph or table names before it.
 fn misplaced_names(page: &str, text_of: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let attribution =
         regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\s(?:of|in)\s`([\w./-]+\.rs)`").unwrap();
+    let attribution_there = regex::Regex::new(r"((?:`\w+`(?:,\s|\sand\s|\sor\s)?)+)\sthere\b").unwrap();
+    let file = regex::Regex::new(r"`([\w./-]+\.rs)`").unwrap();
     let backtick_text = regex::Regex::new(r"`(\w+)`").unwrap();
+    let direct = attribution.captures_iter(page).map(|captures| {
+        let [names, path] = captures.extract().1;
+        (names, path)
+    });
+    let indirect = attribution_there.captures_iter(page).filter_map(|captures| {
+        let names = captures.get(1).unwrap();
+        let paragraph = page[..names.start()].rsplit("\n\n").next().unwrap();
+        Some((names.as_str(), file.captures_iter(paragraph).last()?.extract::<1>().1[0]))
+    });
     let mut misplaced_names = Vec::new();
-    for captures in attribution.captures_iter(page) {
-        let names_of_file = definitions(&text_of(&captures[2]).unwrap_or_default());
-        let names = backtick_text.captures_iter(&captures[1]).map(|name| name[1].to_owned());
+    for (names, path) in direct.chain(indirect) {
+        let names_of_file = definitions(&text_of(path).unwrap_or_default());
+        let names = backtick_text.captures_iter(names).map(|name| name[1].to_owned());
         let missing = names.filter(|name| !names_of_file.contains(name));
-        misplaced_names.extend(missing.map(|name| format!("{name} of {}", &captures[2])));
+        misplaced_names.extend(missing.map(|name| format!("{name} of {path}")));
     }
     misplaced_names
 }
@@ -502,13 +515,14 @@ fn each_module_of_the_engine_has_its_beginnings() {
 
 #[test]
 fn finds_names_that_are_in_another_file() {
-    let page = "`A`, `B` of `x.rs`, `C` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`\n";
+    let page = "`A`, `B` of `x.rs`, `C` and `D` in\n`y.rs`, `E` of that file, `A` in `gone.rs`\n\n\
+                `C`, `A` there; `Bc` in `x.rs`, and `A` or `D` there\n";
     let text_of = |path: &str| match path {
         "x.rs" => Some("struct A; struct Bc; // B\nfn f(B: u8) { let a = \"struct B\"; }".to_owned()),
         "y.rs" => Some("struct C {\n    D: u8,\n}".to_owned()),
         _ => None,
     };
-    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs"]);
+    assert_eq!(misplaced_names(page, &text_of), ["B of x.rs", "A of gone.rs", "D of x.rs"]);
 }
 
 #[test]
