@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Encodes all letters of a part of a URL that are not ASCII letters or digits.
+/// Percent-encodes every character of a part of a URL except ASCII letters and digits.
 pub fn percent_encode(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

@@ -56,15 +56,17 @@ impl DeleteEnvArgs {
             let unknown_resources = deletions.unknown_resources.iter();
             lines.extend(unknown_resources.map(|line| format!("  {}", base::text::clean_line(line))));
         }
-        lines
-            .insert(0, format!("state: {}", base::text::clean_line(&self.target.state()?.to_string_lossy())));
+        lines.insert(
+            0,
+            format!("state: {}", base::text::clean_line(&self.target.state_path_or_url()?.to_string_lossy())),
+        );
         let environment_name = match &deletions.other_environment {
             Some(other) => other.name.clone(),
             None => self.target.environment_name(),
         };
         let environment = match environment_name {
             Some(name) => format!("environment '{}'", base::text::clean_line(&name)),
-            None => format!("the environment recorded in '{}'", self.target.state()?.display()),
+            None => format!("the environment recorded in '{}'", self.target.state_path_or_url()?.display()),
         };
         lines.push(match deletions.has_disks {
             true => format!("Delete {environment} and all data on its disks?"),
@@ -76,7 +78,7 @@ impl DeleteEnvArgs {
     /// Asks on a terminal. Returns the resources that may be deleted, or `None` for all.
     fn confirm(&self, session: &Session) -> Result<Option<Vec<String>>> {
         // The run asks about failed calls itself. A state that cannot be read is an error of the run.
-        let storage = session.storage(&self.target.state()?)?;
+        let storage = session.storage(&self.target.state_path_or_url()?)?;
         if deploy::records_only_failed_calls(&storage).unwrap_or_default() {
             return Ok(Some(Vec::new()));
         }
@@ -111,7 +113,7 @@ impl DeleteEnvArgs {
     }
 
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
-        named_file::check_is_manifest(self.target.manifest(), &self.target.state()?)?;
+        named_file::check_is_manifest(self.target.manifest(), &self.target.state_path_or_url()?)?;
         let confirmed_resources = self.confirm(session)?;
         session.begin_document(self.target.manifest());
         session.begin_log("delete-env");

@@ -42,13 +42,15 @@ impl EnvironmentArgs {
 
     /// Returns the name of the environment, if the manifest has one that needs no variable.
     pub(super) fn environment_name(&self) -> Option<String> {
-        let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&self.state().ok()?).ok()?);
+        let inputs = self
+            .configs
+            .add_to(self.manifest.inputs_with_default_store(&self.state_path_or_url().ok()?).ok()?);
         manifest::read_environment_name(&inputs)
     }
 
-    /// Returns the path of the state file.
-    pub(super) fn state(&self) -> Result<PathBuf> {
-        self.state.path(&self.manifest.manifest)
+    /// Returns the path or URL of the state.
+    pub(super) fn state_path_or_url(&self) -> Result<PathBuf> {
+        self.state.path_or_url_with_manifest(&self.manifest.manifest)
     }
 
     /// Returns the highest API version to use with a CPI.
@@ -58,7 +60,7 @@ impl EnvironmentArgs {
 
     /// Returns the inputs of the manifest and a run context. `keep_scratch` keeps the scratch directory.
     pub(super) fn begin(&self, session: &Session, keep_scratch: bool) -> Result<(Inputs, PreparedRun)> {
-        let state = self.state()?;
+        let state = self.state_path_or_url()?;
         let inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         let mut prepared_run = session.prepare_run(state, self.package_dir.as_deref(), keep_scratch)?;
         self.state.apply(&mut prepared_run.run);

@@ -48,7 +48,7 @@ impl StateArgs {
 
     /// Returns the path or URL of the state for a command that reads the manifest. Reports a missing manifest
     /// before a missing state.
-    pub(super) fn path(&self, manifest: &Path) -> Result<PathBuf> {
+    pub(super) fn path_or_url_with_manifest(&self, manifest: &Path) -> Result<PathBuf> {
         if paths::is_url(manifest) {
             let url = manifest.display();
             return Err(Error::invalid(format!("'{url}' is the URL of a state, not a manifest")).with_hint(
@@ -64,10 +64,10 @@ impl StateArgs {
         self.path_or_url(manifest)
     }
 
-    /// Returns the path like [`Self::path`], for a command that needs a state: without one, fails if the file
-    /// cannot be a manifest.
+    /// Like [`Self::path_or_url_with_manifest`], for a command that needs a state: without one, fails if the
+    /// file cannot be a manifest.
     pub(super) fn path_of_deployed(&self, manifest: &Path) -> Result<PathBuf> {
-        let state = self.path(manifest)?;
+        let state = self.path_or_url_with_manifest(manifest)?;
         named_file::check_is_manifest(manifest, &state)?;
         Ok(state)
     }

@@ -118,8 +118,8 @@ impl<In: Transport> Connector<In> for TlsConnector {
 /// Returns the timeout of the connection without the time that it took so far.
 fn remaining_timeout(details: &ConnectionDetails<'_>) -> NextTimeout {
     let mut timeout = details.timeout;
-    if let (Duration::Exact(limit), Instant::Exact(start)) = (timeout.after, details.now) {
-        timeout.after = Duration::Exact(limit.saturating_sub(start.elapsed()));
+    if let (Duration::Exact(connect_timeout), Instant::Exact(start)) = (timeout.after, details.now) {
+        timeout.after = Duration::Exact(connect_timeout.saturating_sub(start.elapsed()));
     }
     timeout
 }

@@ -36,10 +36,14 @@ fn short_values_and_booleans_are_not_redacted() {
 
 #[test]
 fn short_words_are_redacted_only_as_whole_words() {
-    let redactor = redactor(&["port", "vm-1"]);
+    let redactor = redactor(&["port"]);
     assert_eq!(redactor.redact("port is important: /port/"), "<redacted> is important: /<redacted>/");
     assert_eq!(redactor.redact("-v port_2=1 -v mbus_port=port"), "-v port_2=1 -v mbus_port=<redacted>");
-    assert_eq!(redactor.redact("avm-12"), "a<redacted>2");
+}
+
+#[test]
+fn short_values_with_digits_are_redacted_inside_words() {
+    assert_eq!(redactor(&["vm-1"]).redact("avm-12"), "a<redacted>2");
 }
 
 #[test]
@@ -93,14 +97,15 @@ fn finds_wrapped_base64_whole_and_line_by_line() {
         let encoded_document = base64::engine::general_purpose::STANDARD.encode(document);
         let lines: Vec<&str> =
             encoded_document.as_bytes().chunks(60).map(|line| std::str::from_utf8(line).unwrap()).collect();
-        let plain: Vec<String> = lines.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
+        let redacted_lines: Vec<String> =
+            lines.iter().map(|line| redactor.redact_line(line).into_owned()).collect();
         // At most seven of 32 characters may stay visible at a line break.
         let hidden_count: usize = lines
             .iter()
-            .zip(&plain)
+            .zip(&redacted_lines)
             .map(|(line, redacted_line)| line.len() - redacted_line.replace(REPLACEMENT, "").len())
             .sum();
-        assert!(hidden_count >= 22, "{length}: {plain:?}");
+        assert!(hidden_count >= 22, "{length}: {redacted_lines:?}");
         for text in [lines.join("\n"), lines.join("\r\n  "), lines.join("\\n"), lines.join("\\\\n")] {
             let redacted_text = redactor.redact(&text);
             let hidden_count = text.len() - redacted_text.replace(REPLACEMENT, "").len();

@@ -88,16 +88,16 @@ pub(super) fn create(
 fn make_disks(qemu_img: &QemuImg, staging: &ObjectLock, hardware: &VmHardware) -> CpiResult<()> {
     let directory = staging.path.as_path();
     qemu_img.create_overlay(directory, BASE_IMAGE_FILE, ROOT_IMAGE_FILE)?;
-    let root = directory.join(ROOT_IMAGE_FILE);
+    let root_image = directory.join(ROOT_IMAGE_FILE);
     if let Some(size) = hardware.root_disk_size {
-        let minimum = qemu_img.read_info(&root)?.virtual_size.div_ceil(MIB);
+        let minimum = qemu_img.read_info(&root_image)?.virtual_size.div_ceil(MIB);
         if size < minimum {
             return Err(CpiFailure::invalid_call(format!(
                 "create_vm: cloud property 'root_disk_size' is {size} MiB, and the image of the stemcell has \
                  {minimum} MiB: set it to {minimum} or more, or remove it"
             )));
         }
-        qemu_img.resize(staging, &root, size)?;
+        qemu_img.resize(staging, &root_image, size)?;
     }
     if let Some(size) = hardware.ephemeral_disk {
         qemu_img.create(&directory.join(EPHEMERAL_IMAGE_FILE), size)?;
@@ -160,16 +160,16 @@ fn boot(
     hardware: &VmHardware,
     system: &QemuSystem,
 ) -> CpiResult<()> {
-    let (choice, root) = (call.config.accelerator, call.config.root.clone());
-    let accelerator = accelerator::choose(choice, system, &root, |line| call.log(line))?;
+    let (choice, cpi_root) = (call.config.accelerator, call.config.root.clone());
+    let accelerator = accelerator::choose(choice, system, &cpi_root, |line| call.log(line))?;
     let disks = disk::attached_disks(&lock.path)?;
     let kernel = kernel::start(&lock.path, &call.config);
     let networks = &record.cpi_fields;
     let machine = Machine { cid, accelerator, hardware, networks, disks: &disks, kernel: kernel.as_ref() };
     let arguments = machine.arguments();
-    let programs =
+    let start_commands =
         process::StartCommands { executable: call.executable, qemu: &system.path, arguments: &arguments };
-    process::start(&programs, &lock.path)?;
+    process::start(&start_commands, &lock.path)?;
     networks.connect().inspect_err(|_| {
         // The error names the cause. What still runs is stopped when the directory is removed.
         let _ = process::stop(&lock.path);

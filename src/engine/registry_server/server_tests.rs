@@ -177,13 +177,13 @@ fn content_outlives_the_server_and_used_ports_are_reported() {
 
 #[test]
 fn incomplete_request_times_out() {
-    let limit = Duration::from_millis(500);
-    let server = start_server_with(limit);
+    let timeout = Duration::from_millis(500);
+    let server = start_server_with(timeout);
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").unwrap();
     stream.set_read_timeout(Some(HEADER_TIMEOUT)).unwrap();
     let begin = Instant::now();
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
-    assert!(begin.elapsed() >= limit / 2, "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= timeout / 2, "{:?}", begin.elapsed());
 }

@@ -23,9 +23,9 @@ pub(super) fn find_alternatives<'a>(
     candidates: impl Iterator<Item = &'a str>,
     show: impl Fn(&str) -> String,
 ) -> Alternatives {
-    let mut listed_names = std::collections::HashSet::new();
+    let mut distinct_names = std::collections::HashSet::new();
     let names: Vec<&str> =
-        candidates.filter(|name| name.len() <= MAX_NAME_BYTES && listed_names.insert(*name)).collect();
+        candidates.filter(|name| name.len() <= MAX_NAME_BYTES && distinct_names.insert(*name)).collect();
     if let Some(name) = base::error::nearest(mistyped_name, names.iter().copied()) {
         return Alternatives::Nearest(show(name));
     }
@@ -35,11 +35,11 @@ pub(super) fn find_alternatives<'a>(
         names => {
             let quoted_names: Vec<String> =
                 names.iter().take(MAX_LISTED_NAMES).map(|name| format!("'{}'", show(name))).collect();
-            let hidden_count = match names.len().saturating_sub(MAX_LISTED_NAMES) {
+            let hidden_text = match names.len().saturating_sub(MAX_LISTED_NAMES) {
                 0 => String::new(),
                 hidden_count => format!(" and {hidden_count} more"),
             };
-            format!("there are {}{hidden_count}", quoted_names.join(", "))
+            format!("there are {}{hidden_text}", quoted_names.join(", "))
         }
     })
 }

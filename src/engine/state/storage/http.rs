@@ -126,30 +126,30 @@ impl Interruption {
     }
 
     /// Returns the timeout of a request if it is shorter than the usual one.
-    fn limit(&self) -> Option<Duration> {
+    fn short_timeout(&self) -> Option<Duration> {
         (*self.phase.lock() == SignalPhase::CleaningUp).then_some(CLEANUP_TIMEOUT)
     }
 
     /// Returns true if a failed request is not sent again.
     pub(super) fn is_last_attempt(&self) -> bool {
-        self.check().is_err() || self.limit().is_some()
+        self.check().is_err() || self.short_timeout().is_some()
     }
 }
 
-/// Makes requests with this client.
+/// Sends the requests of `object_store` with this client.
 #[derive(Debug, Clone)]
-pub(super) struct Requests {
+pub(super) struct RequestSender {
     pub(super) client: ureq::Agent,
     pub(super) interruption: Interruption,
 }
 
-impl HttpConnector for Requests {
+impl HttpConnector for RequestSender {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
 }
 
-impl HttpService for Requests {
+impl HttpService for RequestSender {
     // Written as `async_trait` expands an `async fn`. The function may block, because the caller does nothing
     // else meanwhile.
     fn call<'s, 'f>(
@@ -181,7 +181,7 @@ impl HttpService for Requests {
     }
 }
 
-impl Requests {
+impl RequestSender {
     fn make(&self, parts: ureq::http::request::Parts, body: &[u8]) -> Result<HttpResponse, ureq::Error> {
         let request_line = format!("{} {}", parts.method, parts.uri.path());
         let response = match body {
@@ -205,8 +205,8 @@ impl Requests {
     ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
         let mut request = ureq::http::Request::from_parts(parts, body);
         let time_left = DEADLINE.try_with(|deadline| deadline.saturating_duration_since(Instant::now())).ok();
-        if let Some(limit) = self.interruption.limit().into_iter().chain(time_left).min() {
-            request = self.client.configure_request(request).timeout_global(Some(limit)).build();
+        if let Some(timeout) = self.interruption.short_timeout().into_iter().chain(time_left).min() {
+            request = self.client.configure_request(request).timeout_global(Some(timeout)).build();
         }
         self.client.run(request)
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{BucketPrefix, BucketUrl, Service};
 use super::bucket_client::plain_cause;
-use super::http::{Interruption, Requests};
+use super::http::{Interruption, RequestSender};
 use super::lease::LEASE_SECONDS;
 use artifact::{InterruptCheck, url_problem};
 use base::redact::Redactor;
@@ -178,7 +178,7 @@ impl BucketSettings {
             BUCKET_REQUEST_TIMEOUT,
             Arc::new(move || client_interruption.check()),
         )?;
-        let requests = Requests { client, interruption: interruption.clone() };
+        let request_sender = RequestSender { client, interruption: interruption.clone() };
         let retry = RetryConfig {
             max_retries: 6,
             retry_timeout: BUCKET_RETRY_TIMEOUT,
@@ -213,7 +213,7 @@ impl BucketSettings {
                     // condition for it.
                     .with_disable_bulk_delete(true)
                     .with_retry(retry)
-                    .with_http_connector(requests)
+                    .with_http_connector(request_sender)
                     .build()
                     .map(|store| Arc::new(store) as _)
             }
@@ -227,7 +227,7 @@ impl BucketSettings {
                 let builder = builder.with_bucket_name(bucket).with_client_options(options);
                 builder
                     .with_retry(retry)
-                    .with_http_connector(requests)
+                    .with_http_connector(request_sender)
                     .build()
                     .map(|store| Arc::new(store) as _)
             }
@@ -244,7 +244,7 @@ impl BucketSettings {
                 let builder = builder.with_container_name(bucket).with_client_options(options);
                 builder
                     .with_retry(retry)
-                    .with_http_connector(requests)
+                    .with_http_connector(request_sender)
                     .build()
                     .map(|store| Arc::new(store) as _)
             }

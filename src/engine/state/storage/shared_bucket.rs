@@ -59,8 +59,8 @@ impl SharedBucket {
             Ok(tokio::time::timeout(SHARED_CACHE_PART_TIMEOUT, requests).await.ok())
         })?;
         let timeout_error = || {
-            let (url, limit) = (self.client.url(object), format_duration(SHARED_CACHE_PART_TIMEOUT));
-            io::Error::new(io::ErrorKind::TimedOut, format!("{action} '{url}': no answer within {limit}"))
+            let (url, timeout) = (self.client.url(object), format_duration(SHARED_CACHE_PART_TIMEOUT));
+            io::Error::new(io::ErrorKind::TimedOut, format!("{action} '{url}': no answer within {timeout}"))
         };
         answer.ok().flatten().ok_or_else(timeout_error)
     }

@@ -127,22 +127,22 @@ impl Interpreter {
             "keys" => Value::array(hash.pairs().into_iter().map(|(key, _)| key).collect()),
             "values" => Value::array(hash.pairs().into_iter().map(|(_, value)| value).collect()),
             "values_at" => {
-                let mut out = Vec::new();
+                let mut values = Vec::new();
                 for key in &args.list {
-                    out.push(self.look_up_in_hash(hash, key)?);
+                    values.push(self.look_up_in_hash(hash, key)?);
                 }
-                Value::array(out)
+                Value::array(values)
             }
             "fetch_values" => {
-                let mut out = Vec::new();
+                let mut values = Vec::new();
                 for key in &args.list {
-                    out.push(self.call_with_args(
+                    values.push(self.call_with_args(
                         &receiver,
                         "fetch",
                         Args { list: vec![key.clone()], has_keywords: false, block: args.block.clone() },
                     )?);
                 }
-                Value::array(out)
+                Value::array(values)
             }
             "length" | "size" => Value::Int(hash.len() as i64),
             "count" if args.is_empty() && block.is_none() => Value::Int(hash.len() as i64),
@@ -163,14 +163,14 @@ impl Interpreter {
             }
             "select" | "filter" | "reject" => {
                 let block = self.block_arg(args)?;
-                let out = RHash::default();
+                let selected_pairs = RHash::default();
                 for (key, value) in hash.pairs() {
                     let is_match = self.yield_to(&block, vec![key.clone(), value.clone()])?.is_truthy();
                     if is_match == (name != "reject") {
-                        out.insert(key, value);
+                        selected_pairs.insert(key, value);
                     }
                 }
-                Value::hash(out)
+                Value::hash(selected_pairs)
             }
             "partition" => {
                 let block = self.block_arg(args)?;
@@ -193,18 +193,18 @@ impl Interpreter {
             }
             "transform_values" => {
                 let block = self.block_arg(args)?;
-                let out = RHash::default();
+                let new_hash = RHash::default();
                 for (key, value) in hash.pairs() {
-                    out.insert(key, self.yield_one(&block, value)?);
+                    new_hash.insert(key, self.yield_one(&block, value)?);
                 }
-                Value::hash(out)
+                Value::hash(new_hash)
             }
             "transform_keys" => {
                 let names = args.get(0).cloned();
                 if let Some(other) = names.as_ref().filter(|names| !matches!(names, Value::Hash(_))) {
                     return self.raise_conversion_error(other, "Hash");
                 }
-                let out = RHash::default();
+                let renamed_hash = RHash::default();
                 for (key, value) in hash.pairs() {
                     let new_key = match &names {
                         Some(Value::Hash(names)) => names.get(&key),
@@ -215,9 +215,9 @@ impl Interpreter {
                         (None, Some(block)) => self.yield_one(block, key)?,
                         (None, None) => key,
                     };
-                    out.insert(key, value);
+                    renamed_hash.insert(key, value);
                 }
-                Value::hash(out)
+                Value::hash(renamed_hash)
             }
             "to_h" => match block {
                 Some(block) => {

@@ -7,7 +7,7 @@ use std::cell::{Cell, Ref, RefCell};
 
 use crate::evaluator::meter::Charge;
 
-/// A string.
+/// Ruby's String. The R avoids a clash with Rust's.
 pub(crate) struct RString {
     text: RefCell<String>,
     /// True if the string must not be changed. Callers check it.
