@@ -16,6 +16,7 @@ use artifact::shared_cache::{BundleContent, SharedEntry};
 use base::events::Warning;
 use base::{Error, Result};
 use engine::bundle::{self, ExportRequest};
+use manifest::SavePolicy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CacheArgs {
@@ -201,7 +202,7 @@ impl ExportArgs {
     fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
-        inputs.discards_generated_values = true;
+        inputs.save_policy = SavePolicy::Never;
         let mut prepared_run = session.prepare_run(state, None, false)?;
         self.userland.apply(&mut prepared_run.run)?;
         let bundle_path = paths::expand(&self.bundle, paths::home().as_deref());

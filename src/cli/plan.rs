@@ -16,7 +16,7 @@ use base::{Error, Result};
 use engine::deploy::{self, PlanAction, PlanReport};
 use engine::history::{self, RecordedRun, RunOutcome};
 use engine::run_context::RunContext;
-use manifest::Inputs;
+use manifest::{Inputs, SavePolicy};
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct PlanArgs {
@@ -97,7 +97,7 @@ pub(super) fn make_plan_report(deploy: DeployArgs, session: &Session) -> Result<
 /// Makes the plan without changing anything, and returns it with its inputs.
 fn make_plan(deploy: DeployArgs, session: &Session) -> Result<(PlanReport, Inputs)> {
     let (mut request, prepared_run) = deploy.prepare(session)?;
-    request.inputs.discards_generated_values = true;
+    request.inputs.save_policy = SavePolicy::Never;
     note_run_in_progress(&prepared_run.run);
     let plan_report = deploy::plan_env(&request, &prepared_run.run)?;
     Ok((plan_report, request.inputs))

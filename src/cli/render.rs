@@ -14,6 +14,7 @@ use base::files::durable::create_private_directory;
 use base::redact::Redactor;
 use base::{Error, Result};
 use engine::deploy::{self, JobFile};
+use manifest::SavePolicy;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RenderArgs {
@@ -50,7 +51,7 @@ impl RenderArgs {
     pub(super) fn run(self, session: &Session) -> Result<CommandResult> {
         let state = paths::state(self.state.as_deref(), &self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
-        inputs.discards_generated_values = true;
+        inputs.save_policy = SavePolicy::Never;
         let request =
             deploy::RenderJobRequest { inputs, job: self.job, renderer_choice: self.renderer.into() };
         let prepared_run = session.prepare_run(state, None, false)?;

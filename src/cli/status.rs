@@ -24,6 +24,7 @@ use engine::inspection::{
     AgentReply, CpiStatus, PresenceStatus, Status, StatusCollector, StatusRequest, StatusSources,
 };
 use engine::state::{State, Storage, SuspectGroup};
+use manifest::SavePolicy;
 
 /// The arguments that are about one environment, by id, in addition to [`MANIFEST_OPTIONS`].
 const SINGLE_ENVIRONMENT_ARGS: [&str; 4] = ["state", "insecure_agent", "cpi_api_version", "watch"];
@@ -107,7 +108,7 @@ impl StatusArgs {
             false => {
                 let state = self.state.path_of_deployed(&path)?;
                 let mut inputs = self.configs.add_to(self.options.inputs_with_default_store(&path, &state)?);
-                inputs.discards_generated_values = true;
+                inputs.save_policy = SavePolicy::Never;
                 (state, Some(inputs))
             }
         };

@@ -7,7 +7,7 @@ use clap::Args;
 use super::session::{PreparedRun, Session};
 use super::{AgentArgs, ConfigArgs, ManifestArgs, StateArgs};
 use base::Result;
-use manifest::Inputs;
+use manifest::{Inputs, SavePolicy};
 
 /// An environment with a running VM.
 #[derive(Debug, Clone, Args)]
@@ -31,7 +31,7 @@ impl VmArgs {
         let state = self.state.path_of_deployed(&self.manifest.manifest)?;
         let mut inputs = self.configs.add_to(self.manifest.inputs_with_default_store(&state)?);
         // Only a new VM could use generated values, and none is created here.
-        inputs.discards_generated_values = true;
+        inputs.save_policy = SavePolicy::Never;
         Ok((state, inputs))
     }
 

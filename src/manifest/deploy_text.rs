@@ -102,6 +102,7 @@ mod tests {
             certificates_by_variable: Vec::new(),
             values: Vec::new(),
             generated_names: Vec::new(),
+            unsaved_store: None,
             previous_mbus: Vec::new(),
             declared_certificates: std::collections::BTreeMap::new(),
         };

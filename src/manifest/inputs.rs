@@ -42,10 +42,23 @@ pub struct Inputs {
     pub has_shared_state: bool,
     /// Encryption of the vars store.
     pub encryption: Encryption,
-    /// True if generated values are used for this run only and not written.
-    pub discards_generated_values: bool,
+    /// The time at which generated values are saved in the vars store.
+    pub save_policy: SavePolicy,
     /// True if the environment is deployed, so that an earlier run had values for its variables.
     pub is_deployed: bool,
+}
+
+/// The time at which generated values are saved in the vars store.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SavePolicy {
+    /// They are saved as soon as they are generated.
+    #[default]
+    AtOnce,
+    /// The caller saves them with [`VarsStore::attach_and_save`](crate::vars_store::VarsStore::attach_and_save),
+    /// for example when the operator has confirmed the plan.
+    ByCaller,
+    /// They are used for this run only.
+    Never,
 }
 
 impl Inputs {

@@ -36,7 +36,7 @@ pub use document_kind::{
     missing_manifest_error, missing_manifest_or_state_error, non_manifest_reason,
 };
 pub use files::read_text;
-pub use inputs::{EnvFileVariables, Inputs};
+pub use inputs::{EnvFileVariables, Inputs, SavePolicy};
 pub use leaves::Leaf;
 pub use load::{
     LoadOptions, LoadedManifest, certificate_expiries, interpolate, load, load_outline, load_with_check,

@@ -21,8 +21,10 @@ use super::variables::{
     Definitions, GivenValues, MbusOutline, PreviousMbus, Resolver, VariableOrigin, VariableValue,
     prefix_warnings, values,
 };
-use super::vars_store::{ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, previous};
-use super::{CloudConfig, CpiConfig, Deployment, Inputs, files, secrets};
+use super::vars_store::{
+    ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, new_store_note, previous,
+};
+use super::{CloudConfig, CpiConfig, Deployment, Inputs, SavePolicy, files, secrets};
 use base::encryption::Encryption;
 use base::error::did_you_mean;
 use base::events::Reporter;
@@ -57,6 +59,8 @@ pub struct LoadedManifest {
     pub warnings: Vec<String>,
     /// The path of the vars store in use.
     pub vars_store: Option<PathBuf>,
+    /// The vars store with the generated values that the caller saves ([`SavePolicy::ByCaller`]).
+    pub unsaved_store: Option<VarsStore>,
     /// The encryption of the vars store.
     pub encryption: Encryption,
     /// The positions at which a reference was a whole value, each with the name of its variable.
@@ -301,6 +305,7 @@ fn load_with_options_and_check(
         generated_names,
         previous_mbus,
         declared_certificates,
+        unsaved_store: store.filter(VarsStore::is_unsaved),
     })
 }
 
@@ -463,7 +468,7 @@ impl PartialInputs {
         let new_values = self.values.iter().zip(&values_before).filter(is_new);
         self.generated_names = new_values.map(|(value_after, _)| value_after.name.clone()).collect();
         if let Some(path) = new_store_path.filter(|path| path.exists()) {
-            self.notes.push(format!("generated variables are saved in '{}'", path.display()));
+            self.notes.push(new_store_note(&path));
         }
         Ok(())
     }
@@ -636,7 +641,7 @@ pub fn read_environment_name(inputs: &Inputs) -> Option<String> {
 /// Loads the manifest and returns the `static_ips` of the instance group. Returns none if it cannot be
 /// loaded.
 pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String> {
-    let inputs = Inputs { discards_generated_values: true, ..inputs.clone() };
+    let inputs = Inputs { save_policy: SavePolicy::Never, ..inputs.clone() };
     let options =
         LoadOptions { path: Some("/instance_groups/0/networks".to_owned()), ..LoadOptions::default() };
     let Ok(manifest) = load_with_options(&inputs, &options, redactor) else { return Vec::new() };
@@ -820,10 +825,11 @@ fn open_store(
                 }
             })
         })?;
-        if inputs.discards_generated_values {
-            return Ok(Some(store.detach()));
-        }
-        store.reencrypt().map(Some)
+        Ok(Some(match inputs.save_policy {
+            SavePolicy::AtOnce => store.reencrypt()?,
+            SavePolicy::ByCaller => store.reencrypt()?.detach(inputs.save_policy),
+            SavePolicy::Never => store.detach(inputs.save_policy),
+        }))
     };
     if let Some(path) = &inputs.vars_store {
         return open(path);
@@ -975,22 +981,22 @@ mod tests {
     #[test]
     fn command_that_only_reads_does_not_claim_to_generate() {
         let directory = tempfile::tempdir().unwrap();
-        let load_with_length = |length: u8, discards_generated_values: bool| {
+        let load_with_length = |length: u8, save_policy: SavePolicy| {
             let manifest = format!(
                 "name: env\nvariables:\n- {{name: pin, type: password, update_mode: converge, options: \
                  {{length: {length}}}}}\n"
             );
-            let inputs =
-                Inputs { discards_generated_values, ..inputs(directory.path(), &manifest, None, &[]) };
+            let inputs = Inputs { save_policy, ..inputs(directory.path(), &manifest, None, &[]) };
             load(&inputs, &Redactor::default()).unwrap().notes
         };
         let read_store = || std::fs::read(directory.path().join("vars.yml")).unwrap();
-        load_with_length(6, false);
+        load_with_length(6, SavePolicy::AtOnce);
         let stored_text_before = read_store();
-        let notes = load_with_length(8, true);
+        let notes = load_with_length(8, SavePolicy::Never);
         assert_eq!(notes, ["create-env generates variable 'pin' again: its length is not 8"]);
         assert_eq!(read_store(), stored_text_before);
-        assert_eq!(load_with_length(8, false), ["variable 'pin' is generated again: its length is not 8"]);
+        let notes = load_with_length(8, SavePolicy::AtOnce);
+        assert_eq!(notes, ["variable 'pin' is generated again: its length is not 8"]);
         assert_ne!(read_store(), stored_text_before);
     }
 

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::support::hello::Hello;
 use crate::support::keys::{Certificate, vars_store};
+use crate::support::pty::start_on_terminal;
 use crate::support::scripted::{InfoAnswer, Script};
 
 const NAMES: [&str; 3] = ["mbus_bootstrap_password", "default_ca", "mbus_bootstrap_ssl"];
@@ -574,4 +575,36 @@ fn expired_certificate_and_new_ca_replace_the_vm_once() {
     assert_eq!(hello.cloud(), hello.recorded_cids());
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());
+}
+
+#[test]
+fn declined_plan_leaves_the_vars_store_as_it_was() {
+    let mut hello = Hello::new();
+    hello.add_ops(
+        "pin.yml",
+        "- {type: replace, path: /variables/-, value: {name: pin, type: password, update_mode: converge, \
+         options: {length: ((length))}}}\n\
+         - {type: replace, path: /resource_pools/name=vms/env/pin?, value: ((pin))}\n",
+    );
+    hello.create(&["-v", "length=12"]).success();
+    let stored_text = hello.world.read("creds.yml");
+    let mut pty = start_on_terminal(hello.command("create-env", &["-v", "length=16"]), (80, 60));
+    pty.wait_for("the question", |screen| screen.ends_with("Replace the VM of 'hello'? [y/N]"));
+    pty.press("n\r");
+    assert_eq!(pty.end(), 2, "{}", pty.text());
+    let text = pty.text();
+    assert!(text.contains("variable 'pin' is generated again: its length is not 16"), "{text}");
+    assert!(text.contains("error: not confirmed: nothing was changed"), "{text}");
+    assert_eq!(hello.world.read("creds.yml"), stored_text);
+
+    // The values of the deployed VM are still there.
+    let run = hello.create(&["-v", "length=12"]).success();
+    assert!(run.stdout.contains("Nothing to do: everything is as deployed"), "{run:?}");
+    hello.create(&["-v", "length=16"]).success();
+    let deployed_text = hello.world.read("creds.yml");
+    assert_ne!(deployed_text, stored_text);
+    let run = hello.create(&["-v", "length=16"]).success();
+    assert!(run.stdout.contains("Nothing to do: everything is as deployed"), "{run:?}");
+    assert_eq!(hello.world.read("creds.yml"), deployed_text);
+    hello.delete(&["-v", "length=16"]).success();
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use regex::{Captures, Regex};
 
 use crate::support::hello::{Hello, release_tarball, tarball_ops};
-use crate::support::pty::{Pty, WRAP_SIGN};
+use crate::support::pty::{Pty, WRAP_SIGN, start_on_terminal};
 use crate::support::scripted::{InfoAnswer, Reaction, Script};
 use crate::support::tarballs::{PackageTarball, sha1};
 
@@ -45,11 +45,6 @@ fn mask_variable_parts(text: &str) -> String {
 fn end(hello: &Hello, text: &str) -> String {
     let start = text.find("\nSteps").map(|index| index + 1).or(text.find("Succeeded in")).unwrap();
     hello.normalise(&text[start..])
-}
-
-fn start_on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
-    command.env("TERM", "xterm-256color");
-    Pty::start(command, size)
 }
 
 /// Returns an environment whose CPI pauses in `create_vm` until it is released.

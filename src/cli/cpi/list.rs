@@ -11,6 +11,7 @@ use crate::cli::table::{Layout, Table};
 use base::text::shell_word;
 use base::{Error, Result};
 use engine::resources::{self, ListedCpi};
+use manifest::SavePolicy;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ListArgs {
@@ -21,7 +22,7 @@ pub(crate) struct ListArgs {
 impl ListArgs {
     pub(in crate::cli) fn run(self, session: &Session) -> Result<CommandResult> {
         let (mut target, prepared_run) = begin(&self.target, false, session, "cpi-list")?;
-        target.inputs.discards_generated_values = true;
+        target.inputs.save_policy = SavePolicy::Never;
         let cpis = resources::list_cpis(&target, &prepared_run.run)?;
         let silent_cpis: Vec<String> = cpis.iter().filter(|cpi| !cpi.is_reachable).map(name).collect();
         let cpis_to_ask: Vec<Option<String>> =

@@ -21,6 +21,7 @@ use base::{Error, Result};
 use engine::cpi::Executable;
 use engine::cpi_set::{self, OpenCpiRequest, OpenedCpi};
 use engine::protocol::HIGHEST_API_VERSION;
+use manifest::SavePolicy;
 
 /// The CPI and the options of its calls.
 #[derive(Debug, Clone, Args)]
@@ -165,7 +166,9 @@ impl SourceArgs {
                 let mut inputs =
                     self.configs.add_to(self.options.inputs_with_default_store(manifest, &state)?);
                 // The VM is created with the generated values, so they are kept.
-                inputs.discards_generated_values = !needs_vm_and_disk;
+                if !needs_vm_and_disk {
+                    inputs.save_policy = SavePolicy::Never;
+                }
                 let request = OpenCpiRequest {
                     inputs,
                     renderer_choice: self.renderer.into(),

@@ -20,7 +20,7 @@ use base::redact::Redactor;
 use base::text::clean_line;
 use base::{Error, Result};
 use engine::state::BucketUrl;
-use manifest::{Inputs, LoadedManifest, UserlandRef};
+use manifest::{Inputs, LoadedManifest, SavePolicy, UserlandRef};
 use yaml::Node;
 
 /// The largest number of files, and of servers, that are shown.
@@ -171,7 +171,7 @@ pub(super) fn description(file: &EnvFile) -> String {
 /// the vars store, because their values are secret, and runs no programs.
 fn load_outline(file: &EnvFile, redactor: &Redactor) -> Result<Option<LoadedManifest>> {
     let Some(path) = file.manifest() else { return Ok(None) };
-    let mut inputs = Inputs { manifest: path.clone(), discards_generated_values: true, ..Inputs::default() };
+    let mut inputs = Inputs { manifest: path.clone(), save_policy: SavePolicy::Never, ..Inputs::default() };
     inputs.cpi_config = file.values_of(&[OptionUse::CpiConfig]).next().map(PathBuf::from);
     file.insert_into(&mut inputs);
     let options = manifest::LoadOptions::default();

@@ -15,7 +15,8 @@ use crate::run_context::{RunContext, signals, state_lock};
 use crate::state::{Resource, State};
 use crate::{prepare, templates};
 use base::{Error, ErrorKind, Result};
-use manifest::{CpiConfig, Deployment, Inputs};
+use manifest::vars_store::{VarsStore, new_store_note};
+use manifest::{CpiConfig, Deployment, Inputs, SavePolicy};
 
 /// Creates or updates the environment, and returns a summary in one sentence.
 ///
@@ -40,7 +41,8 @@ pub fn create_env(
     let CreateEnvRequest { inputs, overrides, .. } = request;
     // A saved plan has no generated values. A run that needs generated values is refused later. Until then,
     // the run must not save such values.
-    let inputs = Inputs { discards_generated_values: saved_plan.is_some(), ..inputs.clone() };
+    let save_policy = if saved_plan.is_some() { SavePolicy::Never } else { SavePolicy::AtOnce };
+    let inputs = Inputs { save_policy, ..inputs.clone() };
     let early_installation = OnceCell::new();
     let begin = |deployment: &Deployment, config: Option<&CpiConfig>, releases| {
         let manifest = &inputs.manifest;
@@ -56,8 +58,9 @@ pub fn create_env(
             )
         });
     };
-    let prepared_deployment =
+    let mut prepared_deployment =
         prepare::prepare(run, &inputs, store.state(), *overrides, Some(&begin), &validating)?;
+    let unsaved_store = prepared_deployment.unsaved_store.take();
     let early_installation = early_installation.into_inner();
     cpi_set::check_az(prepared_deployment.cpi_config.as_ref(), prepared_deployment.deployment.az.as_ref())?;
     cpi_set::record_migrated_from(run, prepared_deployment.cpi_config.as_ref(), &mut store)?;
@@ -73,6 +76,7 @@ pub fn create_env(
     if draft.has_nothing_to_do() {
         report(&draft, store.state())?;
         validating.finish();
+        save_generated_values(run, unsaved_store)?;
         draft.prepared_deployment.drop_previous_credentials(run, &request.inputs);
         if draft.jobs_are_stopped {
             return Ok(
@@ -179,6 +183,7 @@ pub fn create_env(
             plan.reported_steps(&prepared_deployment.deployment.instance()),
         );
     }
+    save_generated_values(run, unsaved_store)?;
     let registry_contract = contract_for_registry(executor.state(), cpi, contract);
     deploy_run.agent_access.registry = RunRegistry::start(
         run,
@@ -212,12 +217,16 @@ fn confirm_plan(run: &RunContext, draft: &DraftPlan, state: &State) -> Result<()
     if confirm(&question)? {
         return Ok(());
     }
-    Err(match draft.prepared_deployment.generated_names.is_empty() {
-        true => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"),
-        // The vars store keeps them for the next run.
-        false => Error::new(ErrorKind::Declined, "not confirmed: nothing was changed in the IaaS")
-            .with_note("the generated variables stay in the vars store"),
-    })
+    Err(Error::new(ErrorKind::Declined, "not confirmed: nothing was changed"))
+}
+
+/// Saves the values that this run generated for a deployed environment, before it changes anything.
+fn save_generated_values(run: &RunContext, unsaved_store: Option<VarsStore>) -> Result<()> {
+    let Some(store) = unsaved_store else { return Ok(()) };
+    let note = (!store.exists()).then(|| new_store_note(store.path()));
+    store.attach_and_save().map_err(|error| error.with_note("nothing was changed"))?;
+    note.iter().for_each(|note| run.reporter.note(note));
+    Ok(())
 }
 
 /// Returns the contract that decides whether a registry is needed. It is that of the new VM, or v1 if another

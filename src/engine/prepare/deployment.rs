@@ -22,7 +22,7 @@ use base::{Error, Result};
 use manifest::deployment::{CpiSource, Deployment, ReleaseRef};
 use manifest::variables::VariableOrigin;
 use manifest::vars_store::{self, VarsStore};
-use manifest::{self, CpiConfig, CpiEntry, Inputs, LoadedManifest, UserlandRef, VariableValue};
+use manifest::{self, CpiConfig, CpiEntry, Inputs, LoadedManifest, SavePolicy, UserlandRef, VariableValue};
 
 /// A validated manifest with its identified artifacts.
 pub(crate) struct PreparedDeployment {
@@ -40,6 +40,9 @@ pub(crate) struct PreparedDeployment {
     pub(crate) run_credentials: RunCredentials,
     /// The variables whose values this run generated.
     pub(crate) generated_names: Vec<String>,
+    /// The vars store, if the environment is deployed and the generated values are still to be saved. A plan
+    /// that is not carried out must not change it: the next run would replace the VM to deploy them.
+    pub(crate) unsaved_store: Option<VarsStore>,
     /// The address of the agent.
     pub(crate) endpoint: AgentEndpoint,
     /// A check that could not be made, as text for the operator.
@@ -85,7 +88,7 @@ pub(crate) fn load(run: &RunContext, inputs: &Inputs) -> Result<LoadedManifest> 
 /// Returns the inputs for reading the manifest of the environment with this state, without saving generated
 /// values. Marks the environment as deployed if the state has resources.
 pub(crate) fn read_only_inputs(inputs: &Inputs, state: &State) -> Inputs {
-    Inputs { discards_generated_values: true, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
+    Inputs { save_policy: SavePolicy::Never, is_deployed: !state.is_empty_of_resources(), ..inputs.clone() }
 }
 
 /// Reads the manifest of a deployed environment for a run that changes nothing in it, and therefore saves no
@@ -166,7 +169,12 @@ pub(crate) fn prepare(
     begin_installation: Option<BeginInstallation<'_>>,
     stage: &Stage,
 ) -> Result<PreparedDeployment> {
-    let inputs = &Inputs { is_deployed: !state.is_empty_of_resources(), ..inputs.clone() };
+    let is_deployed = !state.is_empty_of_resources();
+    let save_policy = match inputs.save_policy {
+        SavePolicy::AtOnce if is_deployed => SavePolicy::ByCaller,
+        policy => policy,
+    };
+    let inputs = &Inputs { is_deployed, save_policy, ..inputs.clone() };
     let manifest = manifest::load_with_check(inputs, &run.redactor, &|values| {
         let check_result = credentials::check(run, inputs, state, values);
         if !overrides.accepts_new_credentials {
@@ -219,6 +227,7 @@ pub(crate) fn prepare(
         changed_credentials: credentials::changed_credentials(state, &manifest.values),
         run_credentials: (&manifest).into(),
         generated_names: manifest.generated_names,
+        unsaved_store: manifest.unsaved_store,
         vars_store,
         endpoint,
         unchecked_reason,

@@ -16,7 +16,7 @@ use base::events::{Stage, Warning};
 use base::text;
 use base::{Error, Result};
 use erb::RendererChoice;
-use manifest::{Deployment, Inputs};
+use manifest::{Deployment, Inputs, SavePolicy};
 
 /// The request of `state import`.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ pub fn import(request: &ImportRequest, run: &RunContext) -> Result<String> {
     }
     let validating = run.reporter.begin_stage("Validating");
     // An agent knows no newly generated credentials.
-    let inputs = Inputs { discards_generated_values: true, ..request.inputs.clone() };
+    let inputs = Inputs { save_policy: SavePolicy::Never, ..request.inputs.clone() };
     let manifest = prepare::load(run, &inputs)?;
     let deployment = manifest.deployment()?;
     let cpi_inputs =

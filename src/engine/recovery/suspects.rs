@@ -10,7 +10,7 @@ use crate::run_context::RunContext;
 use crate::state::{Change, State, Store, Suspect, SuspectGroup};
 use base::events::{Reporter, Warning};
 use base::{Error, ErrorKind, Result};
-use manifest::Inputs;
+use manifest::{Inputs, SavePolicy};
 
 /// Warns about the suspects on record.
 pub(crate) fn report(run: &RunContext, state: &State) {
@@ -188,7 +188,7 @@ pub(super) fn search_vm(run: &RunContext, inputs: &Inputs, state: &State, effect
 
 /// Returns the agent at the address of the manifest, if that can be read.
 fn create_client_of_manifest(run: &RunContext, inputs: &Inputs, state: &State) -> Option<Agent> {
-    let inputs = Inputs { discards_generated_values: true, ..inputs.clone() };
+    let inputs = Inputs { save_policy: SavePolicy::Never, ..inputs.clone() };
     let manifest = prepare::load(run, &inputs).ok()?;
     let provider = manifest.provider().ok()?;
     Some(create_client(run, resolve_endpoint(run, &provider).ok()?, state))

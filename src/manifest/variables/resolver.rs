@@ -226,8 +226,7 @@ impl<'a> Resolver<'a> {
             }
             let name = &definition.name;
             let mismatches = mismatches.join("; ");
-            // A detached store is that of a command that only reads.
-            self.notes.push(match self.store.as_deref().is_some_and(VarsStore::is_detached) {
+            self.notes.push(match self.store.as_deref().is_some_and(VarsStore::is_read_only) {
                 true => format!("create-env generates variable '{name}' again: {mismatches}"),
                 false => format!("variable '{name}' is generated again: {mismatches}"),
             });

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::previous;
 use crate::document_kind::{MANIFEST_SECTIONS, matched_state_key};
 use crate::files;
+use crate::inputs::SavePolicy;
 use crate::node_kind::kind_with_article;
 use base::encryption::{Encryption, StoredForm};
 use base::error::ResultExt;
@@ -30,13 +31,13 @@ pub struct VarsStore {
     lock: Option<UnlockOnDrop>,
     /// True if [`Self::lock`] created the file.
     is_made_for_lock: bool,
-    /// True if nothing is written to the file.
-    is_detached: bool,
+    save_policy: SavePolicy,
     encryption: Encryption,
     /// The encryption of the file as last read or written.
     stored_form: StoredForm,
-    /// The content of the file as this run wrote it. The run may have no identity to decrypt it.
-    written_content: Option<Vec<u8>>,
+    /// The content of the file as last read or written, which is empty for a missing file. The run may have no
+    /// identity to decrypt what it wrote.
+    content: Vec<u8>,
 }
 
 impl VarsStore {
@@ -49,23 +50,52 @@ impl VarsStore {
             has_changed: false,
             lock: None,
             is_made_for_lock: false,
-            is_detached: false,
+            save_policy: SavePolicy::AtOnce,
             encryption: encryption.clone(),
             stored_form: StoredForm::Plain,
-            written_content: None,
+            content: Vec::new(),
         };
         store.read()?;
         Ok(store)
     }
 
-    /// Returns the same values, detached from the file: nothing is written.
-    pub fn detach(self) -> Self {
-        VarsStore { is_detached: true, ..self }
+    /// Returns the same values, detached from the file: [`Self::save`] writes nothing, and no lock is taken.
+    pub fn detach(self, save_policy: SavePolicy) -> Self {
+        VarsStore { save_policy, ..self }
     }
 
-    /// Returns true if nothing is written to the file.
-    pub fn is_detached(&self) -> bool {
-        self.is_detached
+    fn is_detached(&self) -> bool {
+        self.save_policy != SavePolicy::AtOnce
+    }
+
+    /// Returns true if values that are set are never written.
+    pub fn is_read_only(&self) -> bool {
+        self.save_policy == SavePolicy::Never
+    }
+
+    /// Returns true if the caller has values to save with [`Self::attach_and_save`].
+    pub fn is_unsaved(&self) -> bool {
+        self.has_changed && self.save_policy == SavePolicy::ByCaller
+    }
+
+    /// Saves the values that were set while the store was detached. Fails if the file has changed since it was
+    /// read.
+    pub fn attach_and_save(mut self) -> Result<()> {
+        let (values, content) = (std::mem::take(&mut self.values), self.content.clone());
+        self.save_policy = SavePolicy::AtOnce;
+        self.lock()?;
+        let result = if self.content == content {
+            self.values = values;
+            self.save()
+        } else {
+            Err(Error::failure(format!(
+                "vars store '{}' has changed since this run read it, so the generated values are not saved",
+                self.path.display()
+            ))
+            .with_hint("run the same command again"))
+        };
+        self.unlock();
+        result
     }
 
     fn read(&mut self) -> Result<()> {
@@ -73,12 +103,14 @@ impl VarsStore {
         self.exists = self.path.try_exists().unwrap_or(true);
         if !self.exists {
             self.values = Mapping::new();
+            self.content = Vec::new();
             return Ok(());
         }
         let bytes = files::read_bytes(&self.path, "vars store")?;
-        if self.written_content.as_ref() == Some(&bytes) {
+        if !bytes.is_empty() && self.content == bytes {
             return Ok(());
         }
+        self.content = bytes.clone();
         self.stored_form = self.encryption.stored_form(&bytes);
         let bytes = self.encryption.decrypt(bytes).map_err(|error| {
             Error::invalid(format!("vars store '{}' cannot be read", self.path.display())).with_source(error)
@@ -165,7 +197,7 @@ impl VarsStore {
 
     /// Removes the replaced values of these variables from the file.
     pub fn drop_previous_values(&mut self, names: &[&str]) -> Result<()> {
-        if self.previous().is_none() || self.is_detached {
+        if self.previous().is_none() || self.is_detached() {
             return Ok(());
         }
         self.lock()?;
@@ -193,7 +225,7 @@ impl VarsStore {
     /// Locks the store against other runs until [`Self::unlock`], and reads it again. The lock ends with the
     /// process.
     pub fn lock(&mut self) -> Result<()> {
-        if self.is_detached {
+        if self.is_detached() {
             return Ok(());
         }
         let lock_error = |error| {
@@ -249,7 +281,7 @@ impl VarsStore {
     /// Writes the store if a value was set: a new file of mode 0600 is made durable, then replaces the old
     /// one.
     pub fn save(&mut self) -> Result<()> {
-        if !self.has_changed || self.is_detached {
+        if !self.has_changed || self.is_detached() {
             return Ok(());
         }
         let write_error = |error| {
@@ -283,11 +315,16 @@ impl VarsStore {
             self.lock = Some(UnlockOnDrop::from(file));
         }
         self.has_changed = false;
-        self.written_content = Some(text);
+        self.content = text;
         self.stored_form =
             if self.encryption.encrypts() { StoredForm::CurrentRecipients } else { StoredForm::Plain };
         Ok(())
     }
+}
+
+/// Returns the note that this run made the vars store.
+pub fn new_store_note(path: &Path) -> String {
+    format!("generated variables are saved in '{}'", path.display())
 }
 
 /// The end of the name of a default vars store, after the name of the manifest without its extension.
@@ -363,6 +400,30 @@ mod tests {
         assert_eq!(previous::rotations(store.previous().unwrap()).len(), 5);
         store.drop_previous_values(&["a", "b"]).unwrap();
         assert_eq!(std::fs::read_to_string(store.path()).unwrap(), "a: new\nb: new\n");
+    }
+
+    #[test]
+    fn detached_values_are_saved_unless_the_file_has_changed() {
+        let (_directory, store) = store(Some("a: 1\n"));
+        let path = store.path().to_owned();
+        let detached_store = || {
+            let store = VarsStore::open(&path, &Encryption::default()).unwrap();
+            let mut store = store.detach(SavePolicy::ByCaller);
+            assert!(!store.is_unsaved());
+            store.lock().unwrap();
+            store.set("b", Node::string("new"));
+            store.save().unwrap();
+            assert!(store.is_unsaved());
+            store
+        };
+        let (first, second) = (detached_store(), detached_store());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a: 1\n");
+        first.attach_and_save().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a: 1\nb: new\n");
+        let error = second.attach_and_save().unwrap_err().to_string();
+        assert!(error.ends_with("has changed since this run read it, so the generated values are not saved"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "a: 1\nb: new\n");
+        File::open(&path).unwrap().try_lock().unwrap();
     }
 
     #[test]

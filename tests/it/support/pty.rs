@@ -33,6 +33,12 @@ pub(crate) struct Pty {
     reader: JoinHandle<()>,
 }
 
+/// Starts a command on a terminal with colours.
+pub(crate) fn start_on_terminal(mut command: Command, size: (u16, u16)) -> Pty {
+    command.env("TERM", "xterm-256color");
+    Pty::start(command, size)
+}
+
 fn winsize((columns, rows): (u16, u16)) -> Winsize {
     Winsize { ws_col: columns, ws_row: rows, ws_xpixel: 0, ws_ypixel: 0 }
 }
