@@ -1,6 +1,6 @@
 //! The end of a run: the final event, and the exit code of the result.
 
-use std::io::{IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,7 +195,7 @@ pub(super) fn print_clap_error(error: &clap::Error, is_json: bool) -> ExitCode {
             report: None,
         });
     } else {
-        let text = match std::io::stderr().is_terminal().then(ui::stdout_columns) {
+        let text = match io::stderr().is_terminal().then(ui::stdout_columns) {
             Some(columns) => {
                 let text = match text.lines().any(|line| ui::width(line) > columns) {
                     true => ui::wrap(&text, columns),
@@ -206,7 +206,7 @@ pub(super) fn print_clap_error(error: &clap::Error, is_json: bool) -> ExitCode {
             None => text,
         };
         // Standard error may be closed.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        let _ = io::stderr().write_all(text.as_bytes());
     }
     ExitCode::from(exit_code)
 }
@@ -235,19 +235,30 @@ pub(super) fn plain_numbers(text: &str) -> String {
     .fold(text.to_owned(), |text, (words, plain)| text.replace(words, plain))
 }
 
-/// Writes output. A reader that ends early (`| head`) is not an error. On a terminal, removes control
-/// characters of foreign values. A pipe or file gets every byte.
+/// Writes output, as [`write_output_with`] does.
 fn write_output(bytes: &[u8]) -> Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    let clean_bytes = stdout.is_terminal().then(|| ui::clean_bytes(bytes));
-    match stdout.write_all(clean_bytes.as_deref().unwrap_or(bytes)).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(output_error(error)),
+    write_output_with(|out| out.write_all(bytes))
+}
+
+/// Writes the output that `write` makes. A reader that ends early (`| head`) is not an error. On a terminal,
+/// removes control characters of foreign values. A pipe or file gets every byte.
+pub(super) fn write_output_with(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    let result = match stdout.is_terminal() {
+        true => {
+            let mut bytes = Vec::new();
+            write(&mut bytes).and_then(|()| stdout.write_all(&ui::clean_bytes(&bytes)))
+        }
+        false => write(&mut stdout),
+    };
+    match result.and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(output_error(error)),
         _ => Ok(()),
     }
 }
 
 /// Returns the error for a failed write to standard output.
-pub(super) fn output_error(error: std::io::Error) -> base::Error {
+pub(super) fn output_error(error: io::Error) -> base::Error {
     let is_full = is_full(error.kind());
     let error = base::Error::failure("writing to standard output failed").with_source(error);
     match is_full {
@@ -270,12 +281,12 @@ pub(super) fn install_panic_hook() {
             .unwrap_or_default();
         // The macro eprintln would panic again when standard error is closed.
         let _ = writeln!(
-            std::io::stderr(),
+            io::stderr(),
             "monopile {}: this is a bug{place}. The state is intact: run the same command again.",
             env!("CARGO_PKG_VERSION"),
         );
         if cfg!(debug_assertions) {
-            let _ = writeln!(std::io::stderr(), "{panic}");
+            let _ = writeln!(io::stderr(), "{panic}");
         }
     }));
 }

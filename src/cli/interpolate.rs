@@ -1,8 +1,11 @@
 //! `monopile interpolate`: prints a manifest with its ops files and variables applied.
 
+use std::convert::Infallible;
+use std::mem::ManuallyDrop;
+
 use clap::{Args, ValueHint};
 
-use super::finish::CommandResult;
+use super::finish::{CommandResult, write_output_with};
 use super::{ManifestArgs, session::Session, signals};
 use base::Result;
 use manifest::{self, LoadOptions};
@@ -35,18 +38,25 @@ impl InterpolateArgs {
             refuses_other_files: false,
         };
         let inputs = self.manifest.inputs()?;
-        let interpolate = || manifest::interpolate(&inputs, &options, &session.redactor);
-        let (text, manifest) = match inputs.has_programs() {
-            true => signals::count_during(interpolate)?,
-            false => interpolate()?,
+        let load = || manifest::load_with_options(&inputs, &options, &session.redactor);
+        let manifest = match inputs.has_programs() {
+            true => signals::count_during(load)?,
+            false => load()?,
         };
-        manifest.report_messages(&session.reporter);
         // The process ends soon, and freeing a large tree takes time.
-        std::mem::forget(manifest);
+        let manifest = ManuallyDrop::new(manifest);
+        manifest.report_messages(&session.reporter);
         if let Some(document) = session.document() {
+            let mut text = String::new();
+            let Ok(()) = manifest.emit(&options, |piece| {
+                text.push_str(piece);
+                Ok::<(), Infallible>(())
+            });
             document.add_block(text);
             return Ok(CommandResult::Document);
         }
-        Ok(CommandResult::Output(text.into_bytes()))
+        // The text can be as large as the tree, so it is never in memory as a whole.
+        write_output_with(|out| manifest.emit(&options, |piece| out.write_all(piece.as_bytes())))?;
+        Ok(CommandResult::Output(Vec::new()))
     }
 }

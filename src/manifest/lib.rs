@@ -3,9 +3,9 @@
 //! This crate reads the files and runs the programs that it is given, and writes the vars store. For hints,
 //! it looks for vars files beside the manifest. It does no other I/O.
 //!
-//! Entry points: [`load()`] for commands that deploy, [`interpolate`] for the manifest as text,
-//! [`LoadedManifest::deployment`] for the typed manifest ([`Deployment`]), and
-//! [`vars_commands::command::run`] for operations on a vars store.
+//! Entry points: [`load()`] for commands that deploy, [`LoadedManifest::deployment`] for the typed manifest
+//! ([`Deployment`]), [`LoadedManifest::emit`] for the manifest as text, and [`vars_commands::command::run`] for
+//! operations on a vars store.
 
 mod cloud_config;
 pub mod cpi_config;
@@ -39,7 +39,7 @@ pub use files::read_text;
 pub use inputs::{EnvFileVariables, Inputs, SavePolicy};
 pub use leaves::Leaf;
 pub use load::{
-    LoadOptions, LoadedManifest, certificate_expiries, interpolate, load, load_outline, load_with_check,
+    LoadOptions, LoadedManifest, certificate_expiries, load, load_outline, load_with_check,
     load_with_options, pass_file_hint, read_environment_name, read_static_addresses, register_secrets,
 };
 pub use node_kind::kind_with_article;

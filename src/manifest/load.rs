@@ -192,6 +192,23 @@ impl LoadedManifest {
         self.declared_certificates.get(variable).is_some_and(|options| options.is_ca)
     }
 
+    /// Passes the output of `interpolate` to `write` in pieces: the tree as YAML, or the plain text if `--path`
+    /// selects a string.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of `write`, which is not called again.
+    pub fn emit<E>(
+        &self,
+        options: &LoadOptions,
+        mut write: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match options.path.is_some() && self.root.as_str().is_some() {
+            true => write(&format_value(&self.root)),
+            false => yaml::emit_pieces(&self.root, write),
+        }
+    }
+
     /// Reports notes and warnings to the operator.
     pub fn report_messages(&self, reporter: &Reporter) {
         self.notes.iter().for_each(|note| reporter.note(note));
@@ -561,17 +578,6 @@ pub fn certificate_expiries(manifest: &LoadedManifest) -> Vec<expiry::Certificat
     let Data::Map(map) = &manifest.root.data else { return Vec::new() };
     let manifest_values = map.iter().filter_map(|(key, value)| Some((key.as_str()?, value)));
     expiry::certificates(manifest_values.chain(store.iter().flat_map(VarsStore::iter)))
-}
-
-/// Returns the output of `interpolate`: the tree as YAML, or the plain text if `--path` selects a string.
-pub fn interpolate(
-    inputs: &Inputs,
-    options: &LoadOptions,
-    redactor: &Redactor,
-) -> Result<(String, LoadedManifest)> {
-    let manifest = load_with_options(inputs, options, redactor)?;
-    let text = if options.path.is_some() { format_value(&manifest.root) } else { yaml::emit(&manifest.root) };
-    Ok((text, manifest))
 }
 
 /// Formats a value as YAML. A string is printed plain, because a key or certificate must not be a YAML block.

@@ -3,6 +3,8 @@
 //! Keys are sorted. Mappings are indented by two spaces, and sequences start in the column of their key.
 //! Lines are folded after column 80. The rules for plain, quoted and literal scalars are upstream's.
 
+use std::convert::Infallible;
+
 use super::order;
 use super::scalar::{self, ResolvedScalar};
 use super::{Data, Mapping, Node};
@@ -13,6 +15,8 @@ const LINE_COLUMNS: usize = 80;
 const MAX_SIMPLE_KEY_BYTES: usize = 128;
 /// The columns by which a nested mapping is indented.
 const INDENT_COLUMNS: usize = 2;
+/// The number of bytes after which a piece of the document ends, with the scalar that is being written.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// Emits a tree as a YAML document, with a line break at its end.
 ///
@@ -20,17 +24,34 @@ const INDENT_COLUMNS: usize = 2;
 /// tree, except that a float without a fraction becomes an integer (see
 /// [`after_round_trip`](crate::after_round_trip)), and the key `<<` a merge.
 pub fn emit(node: &Node) -> String {
+    let mut text = String::new();
+    let Ok(()) = emit_pieces(node, |piece| {
+        text.push_str(piece);
+        Ok::<(), Infallible>(())
+    });
+    text
+}
+
+/// Emits a tree like [`emit`], in pieces, for documents that need not be in memory as a whole.
+///
+/// # Errors
+///
+/// Returns the first error of `write`, which is not called again.
+pub fn emit_pieces<E>(node: &Node, write: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     let mut emitter = Emitter {
-        out: String::new(),
-        column: 0,
-        indent: None,
-        has_space_before: true,
-        has_only_indicators: true,
+        write,
+        piece: Piece {
+            out: String::new(),
+            column: 0,
+            indent: None,
+            has_space_before: true,
+            has_only_indicators: true,
+        },
     };
-    emitter.write_node(node, Context::Root);
-    emitter.indent = None;
-    emitter.start_line();
-    emitter.out
+    emitter.write_node(node, Context::Root)?;
+    emitter.piece.indent = None;
+    emitter.piece.start_line();
+    emitter.flush()
 }
 
 /// The position of a node relative to its parent.
@@ -58,7 +79,72 @@ enum Style {
 }
 
 /// Writes nodes as go-yaml does.
-struct Emitter {
+struct Emitter<W> {
+    /// Takes the pieces of the document.
+    write: W,
+    piece: Piece,
+}
+
+impl<W: FnMut(&str) -> Result<(), E>, E> Emitter<W> {
+    fn write_node(&mut self, node: &Node, context: Context) -> Result<(), E> {
+        if self.piece.out.len() >= PIECE_BYTES {
+            self.flush()?;
+        }
+        match &node.data {
+            Data::Seq(items) if !items.is_empty() => self.write_sequence(items, context),
+            Data::Map(map) if !map.is_empty() => self.write_mapping(map),
+            data => {
+                self.piece.write_leaf(data, context);
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), E> {
+        (self.write)(&self.piece.out)?;
+        self.piece.out.clear();
+        Ok(())
+    }
+
+    fn write_sequence(&mut self, items: &[Node], context: Context) -> Result<(), E> {
+        let is_indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
+            && !self.piece.has_only_indicators;
+        let outer = self.piece.indent;
+        if !is_indentless || outer.is_none() {
+            self.piece.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
+        }
+        for item in items {
+            self.piece.start_line();
+            self.piece.write_indicator("-", true, true);
+            self.write_node(item, Context::Item)?;
+        }
+        self.piece.indent = outer;
+        Ok(())
+    }
+
+    fn write_mapping(&mut self, map: &Mapping) -> Result<(), E> {
+        let outer = self.piece.indent;
+        self.piece.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
+        for (key, value) in order::sort_entries(map) {
+            self.piece.start_line();
+            if is_simple_key(key) {
+                self.write_node(key, Context::SimpleKey)?;
+                self.piece.write_indicator(":", false, false);
+            } else {
+                self.piece.write_indicator("?", true, true);
+                self.write_node(key, Context::ComplexKey)?;
+                self.piece.start_line();
+                self.piece.write_indicator(":", true, true);
+            }
+            self.write_node(value, Context::Value)?;
+        }
+        self.piece.indent = outer;
+        Ok(())
+    }
+}
+
+/// The piece of the document that is being written.
+struct Piece {
     out: String,
     /// The number of characters on this line so far.
     column: usize,
@@ -70,9 +156,10 @@ struct Emitter {
     has_only_indicators: bool,
 }
 
-impl Emitter {
-    fn write_node(&mut self, node: &Node, context: Context) {
-        match &node.data {
+impl Piece {
+    /// Writes a scalar or an empty collection.
+    fn write_leaf(&mut self, data: &Data, context: Context) {
+        match data {
             Data::Null => self.write_plain("null"),
             Data::Bool(true) => self.write_plain("true"),
             Data::Bool(false) => self.write_plain("false"),
@@ -80,45 +167,9 @@ impl Emitter {
             Data::UInt(int) => self.write_plain(&int.to_string()),
             Data::Float(float) => self.write_plain(&scalar::format_float(*float)),
             Data::String(text) => self.write_string(text, context),
-            Data::Seq(items) if items.is_empty() => self.write_indicator("[]", true, false),
-            Data::Map(map) if map.is_empty() => self.write_indicator("{}", true, false),
-            Data::Seq(items) => self.write_sequence(items, context),
-            Data::Map(map) => self.write_mapping(map),
+            Data::Seq(_) => self.write_indicator("[]", true, false),
+            Data::Map(_) => self.write_indicator("{}", true, false),
         }
-    }
-
-    fn write_sequence(&mut self, items: &[Node], context: Context) {
-        let is_indentless = matches!(context, Context::Value | Context::SimpleKey | Context::ComplexKey)
-            && !self.has_only_indicators;
-        let outer = self.indent;
-        if !is_indentless || outer.is_none() {
-            self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
-        }
-        for item in items {
-            self.start_line();
-            self.write_indicator("-", true, true);
-            self.write_node(item, Context::Item);
-        }
-        self.indent = outer;
-    }
-
-    fn write_mapping(&mut self, map: &Mapping) {
-        let outer = self.indent;
-        self.indent = Some(outer.map_or(0, |indent| indent + INDENT_COLUMNS));
-        for (key, value) in order::sort_entries(map) {
-            self.start_line();
-            if is_simple_key(key) {
-                self.write_node(key, Context::SimpleKey);
-                self.write_indicator(":", false, false);
-            } else {
-                self.write_indicator("?", true, true);
-                self.write_node(key, Context::ComplexKey);
-                self.start_line();
-                self.write_indicator(":", true, true);
-            }
-            self.write_node(value, Context::Value);
-        }
-        self.indent = outer;
     }
 
     /// Moves to the indent: on this line if it has only indicators and has not passed the indent, otherwise
@@ -476,4 +527,28 @@ fn is_blank_or_break(character: char) -> bool {
 fn is_printable(character: char) -> bool {
     matches!(character, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
         && character != '\u{feff}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_the_document_and_end_at_an_error() {
+        let items = (0..4 * PIECE_BYTES).map(|number| Data::Int(i64::try_from(number).unwrap()).into());
+        let node: Node = Data::Seq(items.collect()).into();
+        let mut pieces = Vec::new();
+        let Ok(()) = emit_pieces(&node, |piece| {
+            pieces.push(piece.to_owned());
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!(pieces.concat(), emit(&node));
+        assert!(pieces.len() > 4 && pieces.iter().all(|piece| piece.len() < 2 * PIECE_BYTES));
+        let mut calls = 0;
+        let result = emit_pieces(&node, |_| {
+            calls += 1;
+            if calls == 2 { Err("full") } else { Ok(()) }
+        });
+        assert_eq!((result, calls), (Err("full"), 2));
+    }
 }

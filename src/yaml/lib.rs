@@ -6,7 +6,7 @@
 //! Entry points:
 //!
 //! - [`load()`] turns text into a [`Node`].
-//! - [`emit()`] turns a [`Node`] into text.
+//! - [`emit()`] turns a [`Node`] into text, and [`emit_pieces()`] into pieces of text.
 //! - [`syntax_tree::parse`] gives the document before aliases, tags and scalars are resolved.
 //! - [`Error`] has the file, line and column of a mistake.
 //!
@@ -28,7 +28,7 @@ mod position;
 mod scalar;
 pub mod syntax_tree;
 
-pub use emit::emit;
+pub use emit::{emit, emit_pieces};
 pub use error::Error;
 pub use load::load;
 pub use node::{Data, Mapping, Node, Text};
