@@ -280,6 +280,10 @@ impl Mapping {
         match self.entries.iter_mut().find(|(candidate, _)| *candidate == key) {
             Some((_, slot)) => Some(std::mem::replace(slot, value)),
             None => {
+                // Doubling would leave much memory unused. The search above takes longer than the copies.
+                if self.entries.len() == self.entries.capacity() {
+                    self.entries.reserve_exact((self.entries.len() / 8).max(4));
+                }
                 self.entries.push((key, value));
                 None
             }
