@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use time::OffsetDateTime;
 
@@ -33,10 +32,6 @@ use base::secret::Secret;
 use base::text::{comma_list, shell_word};
 use base::{Error, Result};
 use yaml::{self, Data, Node, Position};
-
-/// The stack size of parser threads in bytes, equal to that of the main thread. Parsing recurses as deep as
-/// documents nest.
-const STACK_BYTES: usize = 8 << 20;
 
 /// The remaining validity of a certificate below which loading warns.
 const EXPIRY_WARNING: time::Duration = time::Duration::days(30);
@@ -660,29 +655,16 @@ pub fn read_static_addresses(inputs: &Inputs, redactor: &Redactor) -> Vec<String
 /// the ops files to `warnings`.
 fn read_outline(inputs: &Inputs, root: &mut Node, warnings: &mut Vec<String>) -> Result<()> {
     let manifest = files::read_decrypted(&inputs.manifest, "manifest", &inputs.encryption)?;
-    if inputs.ops_files.is_empty() {
-        *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
-        return Ok(());
-    }
-    // Ops files are read in order, because one of them may be standard input, and parsed while the manifest
-    // is.
+    // Files are read in order, because one of them may be standard input.
     let texts: Vec<_> =
         inputs.ops_files.iter().map(|path| (path, files::read_text(path, "ops file"))).collect();
-    let load_ops = |(path, text): (&PathBuf, Result<String>)| {
-        text.and_then(|text| Ops::load(&text, files::source_path(path)))
-    };
-    let ops = thread::scope(|scope| {
-        let ops = thread::Builder::new()
-            .name("ops".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, move || texts.into_iter().map(load_ops).collect::<Vec<_>>())
-            .map_err(|error| Error::io("starting a thread for ops files", error))?;
-        *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
-        Ok::<_, Error>(ops.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })?;
+    *root = yaml::load(&manifest, files::source_path(&inputs.manifest))?;
+    drop(manifest);
+    // Parsed operations take ten times the memory of their text, so each file is applied before the next one
+    // is parsed.
     let mut lookup = ItemLookup::default();
-    ops.into_iter().try_for_each(|ops| {
-        let ops = ops?;
+    texts.into_iter().try_for_each(|(path, text)| {
+        let ops = Ops::load(&text?, files::source_path(path))?;
         warnings.extend_from_slice(ops.warnings());
         ops.apply_to(root, &mut lookup)
     })

@@ -28,7 +28,7 @@ const ITEM_OPS: usize = 250;
 /// The factor by which instructions may grow from ×1 to ×16.
 const GROWTH: f64 = 18.0;
 /// The maximum of memory at ×16, as a multiple of the bytes of all inputs.
-const MEMORY_PER_INPUT: f64 = 10.0;
+const MEMORY_PER_INPUT: f64 = 8.0;
 
 /// The factors by which monopile must be faster than `bosh`.
 const MIN_FACTOR_LARGE: f64 = 20.0;
