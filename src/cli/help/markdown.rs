@@ -269,8 +269,12 @@ impl<'a> Page<'a> {
         let Some(code) = self.code.take() else { return };
         let width = code.text.lines().map(ui::width).max().unwrap_or_default();
         let (indent, spare_columns) = (self.indent() + BODY_INDENT, self.columns.checked_sub(width));
-        // A drawing may need the whole width.
-        let indent = if indent + width > self.columns { spare_columns.unwrap_or(indent) } else { indent };
+        // A drawing may need the whole width. Commands and files do not begin to the left of the text.
+        let indent = match spare_columns {
+            Some(spare_columns) if code.is_message => indent.min(spare_columns),
+            None if code.is_message => indent,
+            spare_columns => indent.min(spare_columns.unwrap_or_default()).max(self.indent()),
+        };
         let text = match code.is_message && spare_columns.is_none() {
             true => ui::wrap(&code.text, self.columns.saturating_sub(indent)),
             false => code.text,
@@ -427,13 +431,17 @@ Second one
         let page =
             "```sh needs=x\nmonopile plan a.yml -o b.yml\n```\n\n```text\nerror: one two three four\n```\n";
         let expected = "
-        monopile plan a.yml -o b.yml
+    monopile plan a.yml -o b.yml
 
         error: one
           two three
           four
 ";
         assert_eq!(plain_text(page, 20), expected[1..]);
+        for (columns, indent) in [(24, 8), (22, 6), (18, 4)] {
+            let code = plain_text("```sh\nmonopile plan -n\n```\n", columns);
+            assert_eq!(code, format!("{:indent$}monopile plan -n\n", ""));
+        }
     }
 
     #[test]

@@ -217,6 +217,21 @@ mod tests {
         }
     }
 
+    /// Code that is wider would be broken by the terminal, so that it could not be copied.
+    #[test]
+    fn pages_fit_80_columns() {
+        const COLUMNS: usize = 80;
+        for topic in &TOPICS {
+            let page = topic.render(COLUMNS, false);
+            let is_too_wide = |line: &&str| crate::ui::width(line) > COLUMNS;
+            // The program prints a command in a hint in one line, too.
+            let is_hint = |line: &&str| line.trim().starts_with('`') && line.ends_with('`');
+            let wide_lines: Vec<&str> =
+                page.lines().filter(is_too_wide).filter(|line| !is_hint(line)).collect();
+            assert_eq!(wide_lines, [""; 0], "{}", topic.name);
+        }
+    }
+
     #[test]
     fn pictures_are_shown_as_text() {
         let tour = find_topic("tour").unwrap().render(80, false);
