@@ -202,7 +202,8 @@ fn page_quotes_existing_messages() {
             let parts: Vec<&str> = value.split(&literal.text).collect();
             if parts.iter().map(|part| part.len()).sum::<usize>() >= 10 {
                 let parts: Vec<String> = parts.iter().map(|part| regex::escape(part)).collect();
-                patterns.push(format!("^{}( failed)?$", parts.join(".*")));
+                // An error that lists several problems ends with a colon.
+                patterns.push(format!("^{}( failed|:)?$", parts.join(".*")));
             }
         }
     }
