@@ -423,10 +423,11 @@ pub(super) fn meant_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
     known_name(word, names).or_else(|| similar_name(word, names))
 }
 
+/// Short words may differ by one letter without a typing error.
+const MIN_MISSPELT_LENGTH: usize = 5;
+
 /// Returns the same name with or without `-env`, or that of a synonym.
 pub(super) fn known_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
-    // Short words may differ by one letter without a typing error.
-    const MIN_MISSPELT_LENGTH: usize = 5;
     let stem = without_env(word);
     let is_synonym = |(synonym, name): &&(&str, &str)| {
         let is_misspelt = || synonym.len() >= MIN_MISSPELT_LENGTH && differ_slightly(stem, synonym);
@@ -449,6 +450,12 @@ pub(super) fn similar_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str>
     };
     let similar = nearest(stem, names.iter().map(spelling).filter(is_similar));
     names.iter().copied().find(|name| Some(spelling(name)) == similar)
+}
+
+/// Returns the name of which a long word is certainly a misspelling: with one typing error.
+pub(super) fn misspelt_name<'n>(word: &str, names: &[&'n str]) -> Option<&'n str> {
+    let is_long = word.chars().count() >= MIN_MISSPELT_LENGTH;
+    names.iter().copied().find(|name| is_long && typing_errors(word, name) == 1)
 }
 
 fn without_env(name: &str) -> &str {

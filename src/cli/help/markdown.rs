@@ -62,6 +62,38 @@ pub(super) fn sections(markdown: &str) -> Vec<Section> {
     headings.iter().enumerate().filter(is_section).map(section).collect()
 }
 
+/// A row of a table that leads from messages to sections.
+pub(super) struct MessageRow {
+    /// The codes in its first cell.
+    pub(super) messages: Vec<String>,
+    /// The targets of the links in the other cells.
+    pub(super) targets: Vec<String>,
+}
+
+/// Returns the rows of all tables that have codes in their first cell and links in another one.
+pub(super) fn message_rows(markdown: &str) -> Vec<MessageRow> {
+    let mut rows = Vec::new();
+    let (mut row, mut column) = (MessageRow { messages: Vec::new(), targets: Vec::new() }, 0);
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match event {
+            Event::Start(Tag::TableRow) => {
+                (row, column) = (MessageRow { messages: Vec::new(), targets: Vec::new() }, 0);
+            }
+            Event::End(TagEnd::TableCell) => column += 1,
+            Event::Code(code) if column == 0 => row.messages.push(code.trim().to_owned()),
+            Event::Start(Tag::Link { dest_url, .. }) if column > 0 => {
+                row.targets.push(dest_url.into_string())
+            }
+            Event::End(TagEnd::TableRow) if !row.messages.is_empty() && !row.targets.is_empty() => {
+                let next_row = MessageRow { messages: Vec::new(), targets: Vec::new() };
+                rows.push(std::mem::replace(&mut row, next_row));
+            }
+            _ => {}
+        }
+    }
+    rows
+}
+
 /// Returns the anchor of a heading.
 pub(super) fn anchor(title: &str) -> String {
     let anchor_character = |character: char| match character {

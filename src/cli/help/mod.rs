@@ -310,10 +310,10 @@ pub const HELP_USAGE: &str = "monopile help [COMMAND | PAGE [SECTION]]";
 /// The explanation of the words of [`HELP_USAGE`].
 pub const HELP_DETAILS: &str = "\
 Without a word, lists commands, pages, options and exit codes. SECTION is the
-anchor of a section of the page, or words of its heading. An article at the
-beginning does not matter; upper and lower case are the same. For other words,
-names the commands, pages and sections that have them in their names,
-headings or descriptions.";
+anchor of a section of the page, words of its heading, or an error message of
+the page `troubleshooting`. An article at the beginning does not matter; upper
+and lower case are the same. For other words, names the commands, pages and
+sections that have them.";
 
 /// Examples of the command `help`.
 pub const HELP_EXAMPLES: [&str; 3] =
@@ -423,7 +423,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
         return Some(Ok(topic.render(layout::columns(), is_styled)));
     }
     let (words, sections) = (section_words.join(" "), topic.sections());
-    let named_sections = topics::named_sections(&sections, &words);
+    let named_sections = topic.named_sections(&sections, &words);
     Some(match named_sections.as_slice() {
         [section] => Ok(section.render(layout::columns(), is_styled)),
         _ => Err(no_section_error(topic, &words, &sections, &named_sections)),
@@ -486,9 +486,9 @@ fn no_page_error(words: &str) -> clap::Error {
         return clap::Error::raw(ErrorKind::InvalidSubcommand, text);
     }
     let grammar = grammar::for_all_commands();
-    let found = search_hints(words, &grammar);
+    let search_hints = search_hints(words, &grammar);
     let (text, hints) = match bosh_only_commands::explanation(words, None) {
-        Some(explanation) => (explanation, found),
+        Some(explanation) => (explanation, search_hints),
         None => {
             let pages = TOPICS.iter().map(|topic| topic.name);
             let commands = grammar.get_subcommands().filter(|command| !command.is_hide_set());
@@ -496,8 +496,9 @@ fn no_page_error(words: &str) -> clap::Error {
             let name_hint = |name: &str| vec![format!("did you mean `monopile help {name}`?")];
             let lists = ["to list the commands: `monopile help`", "to list the pages: `monopile help help`"];
             let hints = suggestions::known_name(words, &names)
+                .or_else(|| suggestions::misspelt_name(words, &names))
                 .map(name_hint)
-                .or_else(|| Some(found).filter(|hints| !hints.is_empty()))
+                .or_else(|| Some(search_hints).filter(|hints| !hints.is_empty()))
                 .or_else(|| suggestions::similar_name(words, &names).map(name_hint))
                 .or_else(|| suggestions::meant_name(first_word, &names).map(name_hint))
                 .unwrap_or_else(|| lists.map(str::to_owned).to_vec());

@@ -12,11 +12,16 @@ enum Place {
     /// The whole name of a command in a group.
     Name,
     WholeHeading,
+    /// A message in the table of troubleshooting.
+    Message,
     PartOfName,
     OptionName,
     Heading,
     Description,
     OptionDescription,
+    /// The text of a section.
+    Text,
+    OptionOfBaremetal,
 }
 
 /// A command that prints the place of the words.
@@ -53,6 +58,34 @@ impl SearchWords {
             anchor.split('-').any(|other| other == word || is_long && other.starts_with(stem))
         };
         !self.0.is_empty() && self.0.iter().all(is_in)
+    }
+
+    /// Returns true if the words are part of a message, or a message with values in place of the words in
+    /// capital letters. Fewer than three words must be the whole message.
+    pub(super) fn are_message(&self, message: &str) -> bool {
+        const MIN_WORDS: usize = 3;
+        if self.0.len() < MIN_WORDS {
+            return self.are_all_of(message);
+        }
+        let is_value = |word: &&str| !word.chars().any(char::is_lowercase);
+        let fixed_text: Vec<&str> = message.split([' ', '/']).filter(|word| !is_value(word)).collect();
+        let fixed_words = Self::new(&fixed_text.join(" ")).0;
+        let has_message =
+            fixed_words.len() >= MIN_WORDS && fixed_words.iter().all(|word| self.0.contains(word));
+        has_message || self.are_in(message)
+    }
+
+    /// Returns the number of times that a text has the words, or 0 if it lacks one. Short words are nearly
+    /// everywhere, and count as lacking.
+    fn count_in(&self, text: &str) -> usize {
+        const MIN_LENGTH: usize = 4;
+        let text = text.to_lowercase();
+        let count = |word: &String| {
+            let is_long = word.chars().count() >= MIN_LENGTH;
+            if is_long { text.matches(word.trim_end_matches('s')).count() } else { 0 }
+        };
+        let counts: Vec<usize> = self.0.iter().map(count).collect();
+        if counts.contains(&0) { 0 } else { counts.iter().sum() }
     }
 
     /// Returns true if the text has these words only.
@@ -109,16 +142,17 @@ pub(in crate::cli) fn search(text: &str, grammar: &Command) -> Vec<String> {
 fn search_all(words: &SearchWords, grammar: &Command) -> Vec<String> {
     let mut matches = Vec::new();
     for (path, command) in commands(grammar) {
-        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let description = command.get_about().map(ToString::to_string).unwrap_or_default();
         let (place, length) = if path.rsplit_once(' ').is_some_and(|(_, name)| words.are_all_of(name)) {
             (Place::Name, path.len())
         } else if words.are_in(&path.replace(' ', "-")) {
             (Place::PartOfName, path.len())
-        } else if words.are_in(&about) {
+        } else if words.are_in(&description) {
             (Place::Description, path.len())
         } else {
             match option_place(words, grammar, command) {
                 // The commands of the same option stay in their order.
+                Some(_) if is_baremetal(&path) => (Place::OptionOfBaremetal, 0),
                 Some(place) => (place, 0),
                 None => continue,
             }
@@ -137,21 +171,35 @@ fn search_all(words: &SearchWords, grammar: &Command) -> Vec<String> {
         } else if words.are_in(topic.subject) {
             add(Place::Description, topic.name.len(), page.clone());
         }
-        for Section { title, anchor, .. } in topic.sections() {
+        for Section { title, anchor, markdown } in topic.sections() {
+            let command = format!("{page} {anchor}");
             // The references have a section for each command, which is found by its name.
             if words.are_in(&title) && !(is_reference && title.starts_with("monopile ")) {
                 let place = if words.are_all_of(&title) { Place::WholeHeading } else { Place::Heading };
-                add(place, anchor.len(), format!("{page} {anchor}"));
+                add(place, anchor.len(), command);
+                continue;
+            }
+            let count = if is_reference { 0 } else { words.count_in(&markdown) };
+            if count > 0 && words.are_in(&markdown.replace(['\n', '/'], " ")) {
+                // The sections that are about the words come first.
+                let rareness = markdown.len() * 100 / count;
+                add(Place::Text, rareness, command);
             }
         }
+        for target in topic.sections_of_message(words) {
+            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+            let page =
+                TOPICS.iter().find(|other| file.strip_suffix(".md") == Some(other.file)).unwrap_or(topic);
+            add(Place::Message, 0, format!("monopile help {} {anchor}", page.name).trim_end().to_owned());
+        }
     }
-    let Some(best_place) = matches.iter().map(|found| found.place).min() else { return Vec::new() };
-    matches.retain(|found| found.place == best_place);
-    if matches.iter().any(|found| !found.is_baremetal) {
-        matches.retain(|found| !found.is_baremetal);
+    let Some(best_place) = matches.iter().map(|candidate| candidate.place).min() else { return Vec::new() };
+    matches.retain(|candidate| candidate.place == best_place);
+    if matches.iter().any(|candidate| !candidate.is_baremetal) {
+        matches.retain(|candidate| !candidate.is_baremetal);
     }
-    matches.sort_by_key(|found| (found.is_reference, found.length));
-    matches.into_iter().take(MAX_COMMANDS).map(|found| found.command).collect()
+    matches.sort_by_key(|candidate| (candidate.is_reference, candidate.length));
+    matches.into_iter().take(MAX_COMMANDS).map(|candidate| candidate.command).collect()
 }
 
 /// Returns the place of the words in the options of a command, except for those of all commands.
@@ -194,8 +242,13 @@ mod tests {
             ("kvm", &["qemu"]),
             ("s3", &["shared-state"]),
             ("proxy", &["downloads proxies"]),
-            ("password", &["secrets"]),
+            ("password", &["secrets", "vars get"]),
             ("set-env", &[]),
+            ("the state is encrypted", &["troubleshooting a-file-cannot-be-decrypted"]),
+            ("the agent of VM 'i-1' does not answer", &["troubleshooting the-agent-is-silent"]),
+            ("error: disk 'vol-1' is not mounted on the VM", &["operating repair"]),
+            ("4 variables have no value", &["troubleshooting the-input-is-invalid"]),
+            ("windows", &["vars-exec recipes"]),
             ("xyzzy", &[]),
             ("5", &[]),
             ("the", &[]),

@@ -81,6 +81,36 @@ impl Topic {
         markdown::sections(&self.text())
     }
 
+    /// Returns the links to the sections that explain a message, if the page leads from messages to sections.
+    pub(super) fn sections_of_message(&self, words: &SearchWords) -> Vec<String> {
+        if self.name != "troubleshooting" {
+            return Vec::new();
+        }
+        let rows = markdown::message_rows(&self.text()).into_iter();
+        let rows = rows.filter(|row| row.messages.iter().any(|message| words.are_message(message)));
+        let mut targets: Vec<String> = Vec::new();
+        for target in rows.flat_map(|row| row.targets) {
+            if !targets.contains(&target) {
+                targets.push(target);
+            }
+        }
+        targets
+    }
+
+    /// Returns the sections of the page that the words name: by their headings, else by a message that they
+    /// explain.
+    pub(super) fn named_sections<'s>(&self, sections: &'s [Section], words: &str) -> Vec<&'s Section> {
+        let named_sections = named_sections(sections, words);
+        if !named_sections.is_empty() {
+            return named_sections;
+        }
+        let targets = self.sections_of_message(&SearchWords::new(words));
+        let is_target = |section: &&Section| {
+            targets.iter().any(|target| target.strip_prefix('#') == Some(&*section.anchor))
+        };
+        sections.iter().filter(is_target).collect()
+    }
+
     /// Returns the text in Markdown.
     fn text(&self) -> String {
         let mut text = String::new();
@@ -106,7 +136,7 @@ fn render(text: &str, columns: usize, is_styled: bool) -> String {
 /// Returns the sections that the words name: the one with this anchor or heading, else those whose headings
 /// begin with the words, else those whose headings have all words. Upper and lower case are the same, and an
 /// article at the beginning does not matter.
-pub(super) fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> {
+fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> {
     let anchor = markdown::anchor(words);
     let bare_anchor = without_article(&anchor);
     // The references have a section for each command.
@@ -215,6 +245,25 @@ mod tests {
         {
             assert_eq!(named_sections(&sections, words)[0].anchor, anchor, "{words}");
         }
+    }
+
+    #[test]
+    fn sections_are_named_by_a_message_that_they_explain() {
+        let page = find_topic("troubleshooting").unwrap();
+        let sections = page.sections();
+        let anchors = |words: &str| -> Vec<&str> {
+            let sections = page.named_sections(&sections, words).into_iter();
+            sections.map(|section| section.anchor.as_str()).collect()
+        };
+        for (words, anchor) in [
+            ("the agent's certificate cannot be verified", "a-certificate-is-not-accepted"),
+            ("error: writing the state '/tmp/s.json' failed", "the-disk-is-full"),
+            ("failed calls of earlier runs may have created", "the-outcome-of-a-call-is-unknown"),
+            ("'s3://b/x' is in no cache, and --offline forbids the download", "the-shared-cache-is-not-used"),
+        ] {
+            assert_eq!(anchors(words).first(), Some(&anchor), "{words}: {:?}", anchors(words));
+        }
+        assert_eq!(anchors("cannot xyzzy"), [""; 0]);
     }
 
     /// Code that is wider would be broken by the terminal, so that it could not be copied.
