@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use base::text::shell_word;
 
 /// The commands and aliases that need a director.
-const DIRECTOR_COMMANDS: [&str; 83] = [
+const DIRECTOR_COMMANDS: [&str; 85] = [
     "alias-env",
     "cancel-task",
     "cancel-tasks",
@@ -29,6 +29,7 @@ const DIRECTOR_COMMANDS: [&str; 83] = [
     "delete-release",
     "delete-snapshots",
     "delr",
+    "dels",
     "deploy",
     "deployment",
     "deployments",
@@ -87,6 +88,7 @@ const DIRECTOR_COMMANDS: [&str; 83] = [
     "upload-release",
     "ur",
     "urc",
+    "us",
     "variables",
     "vms",
 ];
@@ -129,6 +131,10 @@ pub(super) fn explanation(name: &str, file: Option<&str>) -> Option<String> {
             "vms" | "instances" => format!("\n  hint: {env_purpose}`monopile status {manifest}`"),
             "events" => "\n  hint: for the events that monopile prints: `monopile help events`".to_owned(),
             "variables" => format!("\n  hint: {env_purpose}`monopile vars list STORE`"),
+            "dels" => format!("\n  hint: {env_purpose}`monopile delete-stemcell {manifest} CID`"),
+            "us" => format!("\n  hint: {env_purpose}`monopile upload-stemcell {manifest} PATH`"),
+            "man" => "\n  hint: for the man pages: `monopile help install man-pages`".to_owned(),
+            "ss" => format!("\n  hint: {env_purpose}`monopile stemcells {manifest}`"),
             "start" | "stop" => format!("\n  hint: {env_purpose}`monopile {name}-env {manifest}`"),
             _ => String::new(),
         };

@@ -741,7 +741,8 @@ fn option_hint(given_option: &str, line: &RefusedCommandLine<'_>) -> Option<Stri
             command.get_name()
         ));
     }
-    let names = || visible_args().filter_map(|arg| arg.get_long());
+    // clap adds the option for help later.
+    let names = || visible_args().filter_map(|arg| arg.get_long()).chain(["help"]);
     let synonym = OPTION_SYNONYMS.iter().find(|(word, _)| *word == given_option).map(|(_, name)| *name);
     let synonym = synonym.filter(|name| names().any(|option| option == *name));
     let suggestion = synonym.or_else(|| nearest(long?, names())).or_else(|| only_longer_name(long?, names()));
@@ -805,8 +806,16 @@ fn form_hint(word: &str) -> Option<String> {
     JsonForm::from_str(word, false).is_ok().then(|| format!("write --json={word}"))
 }
 
+/// Names the command for the help, which other programs print for `create-env help`.
+fn help_hint(word: &str, args: &[OsString]) -> Option<String> {
+    let words = args.iter().skip(1).take_while(|arg| *arg != word).map(|arg| arg.to_str());
+    let words: Vec<&str> = words.collect::<Option<_>>()?;
+    let is_help = word == help::HELP_COMMAND.0 && !words.iter().any(|word| word.starts_with('-'));
+    is_help.then(|| format!("for the help of the command: `monopile help {}`", words.join(" ")))
+}
+
 /// Returns the error for a word after an option that takes none, so that the word counts as the manifest, as
-/// in `history -n 5` and `plan --json bosh`.
+/// in `history -n 5` and `plan --json bosh`, and for `create-env help`.
 pub(super) fn misread_manifest_error(
     args: &[OsString],
     manifest: Option<&str>,
@@ -815,7 +824,8 @@ pub(super) fn misread_manifest_error(
     let word = manifest.filter(|word| !Path::new(word).exists())?;
     let word_follows = |option: &str| args.windows(2).any(|pair| pair[0] == *option && pair[1] == *word);
     let number = word_follows("-n").then(|| number_hint(word, command)).flatten();
-    let hint = number.or_else(|| word_follows("--json").then(|| form_hint(word)).flatten())?;
+    let form = || word_follows("--json").then(|| form_hint(word)).flatten();
+    let hint = number.or_else(form).or_else(|| help_hint(word, args))?;
     Some(base::Error::usage(format!("'{word}' is taken as the manifest, but does not exist")).with_hint(hint))
 }
 
@@ -932,6 +942,8 @@ mod tests {
             ("monopile lpan", "did you mean 'plan'?"),
             ("monopile us", "list the commands: `monopile --help`"),
             ("monopile hlep", "did you mean 'help'?"),
+            ("monopile --hlep", "did you mean '--help'?"),
+            ("monopile plan --hepl", "did you mean '--help'?"),
             ("monopile state hlep", "the commands of `state` are show, import, backup and forget"),
             ("monopile nope", "list the commands: `monopile --help`"),
             ("monopile xyzzy", "list the commands: `monopile --help`"),
