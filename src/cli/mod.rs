@@ -117,9 +117,10 @@ pub use stopping_args::StoppingArgs;
 /// Create and manage a single-VM BOSH deployment, as `bosh create-env` does.
 ///
 /// An environment is a manifest with its ops files and variables, a vars store for generated credentials, and
-/// a state file that records VM, disks and stemcells. Keep both: without the state, no command knows the VM
-/// and its disks. Without the vars store, create-env stops until you allow it to generate new passwords and
-/// certificates, and the jobs cannot be stopped before the VM is replaced or deleted.
+/// a state file that records VM, disks and stemcells. Keep state and vars store: without the state, no
+/// command knows the VM and its disks. Without the vars store, create-env stops until you allow it to
+/// generate new passwords and certificates, and the jobs cannot be stopped before the VM is replaced or
+/// deleted.
 #[derive(Debug, Parser)]
 #[command(
     name = "monopile",
@@ -228,7 +229,7 @@ enum Command {
     /// On a terminal, shows the plan and asks first. With -n or --json, or without a terminal, goes ahead
     /// without asking.
     Recreate(LazyArgs<recreate::RecreateArgs>),
-    /// Show VM, agent, jobs, disks, certificates, last runs
+    /// Show VM, jobs, disks, expiring certificates, last runs
     ///
     /// Asks the agent how the VM and its jobs are, and the CPI whether VM and disks exist. Changes nothing,
     /// and works while another run holds the state.
@@ -637,6 +638,7 @@ fn run() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let grammar = grammar::for_words(&args).args(globals::ignored_args());
+    let grammar = if args.len() > 1 { grammar } else { help::with_first_screen(grammar) };
     let (cli, repeated_args, remarks) = match env_file::parse_command_line(&grammar, &args) {
         CommandLine::Understood(cli, repeated_args, remarks) => (cli, repeated_args, Ok(remarks)),
         CommandLine::Unusable(cli, error) => (cli, RepeatedArgs::default(), Err(error)),

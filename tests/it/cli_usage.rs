@@ -231,6 +231,27 @@ fn unknown_page_gets_a_hint() {
     assert!(error.contains("\n  hint: read `monopile help manifest variables`\n"), "{error}");
 }
 
+#[test]
+fn program_alone_prints_its_main_commands_on_one_screen() {
+    const SCREEN_LINES: usize = 45;
+    let text = World::new().run([""; 0]).exits_with(2).stderr;
+    assert!(text.lines().count() <= SCREEN_LINES, "{text}");
+    assert!(text.contains("\n  create-env ") && !text.contains("\n  render "), "{text}");
+    assert!(
+        text.contains("\nGet started:\n") && text.contains("\n`monopile -h` lists all commands"),
+        "{text}"
+    );
+}
+
+#[test]
+fn help_is_suggested_in_place_of_a_manifest() {
+    let error = World::new().run(["create-env", "help"]).exits_with(2).stderr;
+    assert!(
+        error.ends_with("\n  hint: for the help of the command: `monopile help create-env`\n"),
+        "{error}"
+    );
+}
+
 /// `-h` is a summary: it omits rare options and details, and has one word for each exit code.
 #[test]
 fn short_help_is_a_part_of_the_long_one() {

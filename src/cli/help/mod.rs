@@ -277,6 +277,18 @@ const GENERATING_COMMANDS: [&str; 3] = ["cpi check", "create-env", "interpolate"
 
 /// Returns the template of `monopile --help`, with the commands of `grammar` in groups.
 pub(super) fn template(grammar: &Command) -> String {
+    template_of(grammar, &COMMAND_GROUPS)
+}
+
+/// Replaces the help of the program by one that fits a screen, for a command line without words.
+pub(super) fn with_first_screen(grammar: Command) -> Command {
+    const MAIN_GROUPS: usize = 3;
+    let template = template_of(&grammar, &COMMAND_GROUPS[..MAIN_GROUPS]);
+    grammar.help_template(template).after_help(format!("{}\n\n{ALL_COMMANDS_NOTE}", first_steps()))
+}
+
+/// Returns the template of the program's help, with these groups of commands.
+fn template_of(grammar: &Command, groups: &[(&str, &[&str])]) -> String {
     let heading = *Styles::styled().get_header();
     let name = *Styles::styled().get_literal();
     let mut text = String::from("{before-help}{about-with-newline}\n{usage-heading} {usage}\n");
@@ -285,14 +297,14 @@ pub(super) fn template(grammar: &Command) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name}{command}{name:#}{blanks}{description}");
     };
-    for (title, names) in COMMAND_GROUPS {
+    for (title, names) in groups {
         let _ = writeln!(text, "\n{heading}{title}:{heading:#}");
         for command in names.iter().filter_map(|name| grammar.find_subcommand(name)) {
             let description = command.get_about().map(ToString::to_string).unwrap_or_default();
             let aliases: Vec<&str> = command.get_visible_aliases().collect();
             line(&mut text, command.get_name(), &description_with_aliases(&description, &aliases));
         }
-        if title == SETUP_GROUP {
+        if *title == SETUP_GROUP {
             line(&mut text, HELP_COMMAND.0, HELP_COMMAND.1);
         }
     }
@@ -545,6 +557,11 @@ const DOCUMENTATION_NOTE: &str = "\
 `monopile help COMMAND` explains a command, `monopile help PAGE` prints a page
 of the book (tour, concepts, troubleshooting, …). `monopile help` lists all
 pages and options, and explains the exit codes.";
+
+/// The last paragraph of `monopile` alone.
+const ALL_COMMANDS_NOTE: &str = "\
+`monopile -h` lists all commands, and `monopile help` pages of the book, options
+and exit codes as well. `monopile help COMMAND` explains a command.";
 
 /// The units of durations, for the help of commands that take one.
 pub const DURATIONS_NOTE: &str = "\
