@@ -18,6 +18,7 @@ pub mod namespaces;
 pub mod redact;
 pub mod secret;
 pub mod signals;
+pub mod stemcell_formats;
 pub mod subordinate_ids;
 pub mod task_graph;
 pub mod text;

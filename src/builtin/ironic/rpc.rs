@@ -17,6 +17,7 @@ use crate::cpi::failure::{CpiFailure, CpiResult, FailureKind};
 use crate::cpi::rpc::{Log, Request, VERSION, api_version, exchange};
 use base::Result;
 use base::redact::Redactor;
+use base::stemcell_formats;
 use ironic::{Client, SettingError};
 
 /// The context of one request: connections, configuration and log.
@@ -87,8 +88,9 @@ fn answer(config: &Path, request: Request, log: &mut Log) -> CpiResult<Value> {
     // `info` must work without a configuration.
     if method == "info" {
         let version = api_version(config, &context)?;
-        let formats = ["openstack-raw", "raw"];
-        return Ok(json!({"stemcell_formats": formats, "api_version": version, "version": VERSION}));
+        return Ok(
+            json!({"stemcell_formats": stemcell_formats::IRONIC, "api_version": version, "version": VERSION}),
+        );
     }
 
     let config = IronicConfig::load(config, &context).map_err(CpiFailure::before_any_effect)?;

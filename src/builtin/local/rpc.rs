@@ -13,6 +13,7 @@ use crate::cpi::cloud_rpc::{CallContext, CloudMethods, DiskAndVm};
 use crate::cpi::failure::{CpiFailure, CpiResult};
 use crate::cpi::records::CreateVmArguments;
 use base::JsonObject;
+use base::stemcell_formats;
 
 /// The context of one request.
 pub(super) type LocalCall<'a, 'l> = CallContext<'a, 'l, LocalConfig>;
@@ -29,7 +30,7 @@ impl CloudCall for LocalCall<'_, '_> {
 
 impl CloudMethods for LocalCall<'_, '_> {
     const NAME: &'static str = "local";
-    const FORMATS: &'static [&'static str] = &["local-directory", "local"];
+    const FORMATS: &'static [&'static str] = stemcell_formats::LOCAL;
 
     fn create_stemcell(
         &mut self,

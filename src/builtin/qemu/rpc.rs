@@ -14,6 +14,7 @@ use crate::cpi::cloud_rpc::{CallContext, CloudMethods, DiskAndVm};
 use crate::cpi::failure::CpiResult;
 use crate::cpi::records::CreateVmArguments;
 use base::JsonObject;
+use base::stemcell_formats;
 
 /// The context of one request.
 pub(super) type QemuCall<'a, 'l> = CallContext<'a, 'l, QemuConfig>;
@@ -37,8 +38,7 @@ impl CloudCall for QemuCall<'_, '_> {
 
 impl CloudMethods for QemuCall<'_, '_> {
     const NAME: &'static str = "qemu";
-    const FORMATS: &'static [&'static str] =
-        &["openstack-qcow2", "openstack-raw", "qemu-qcow2", "qemu-raw", "warden-tar"];
+    const FORMATS: &'static [&'static str] = stemcell_formats::QEMU;
 
     fn create_stemcell(
         &mut self,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use super::connection::CpiConnection;
+use super::formats::check_formats;
 use super::source::{CpiInputs, LocationSource, ResolvedCpis, RunnableCpi, ShareableInstallation};
 use crate::cpi::install::UserlandPackages;
 use crate::run_context::RunContext;
@@ -17,7 +18,7 @@ use base::text::{and_list, shell_word};
 use base::vm_directory;
 use base::{Error, Result};
 use manifest::cpi_label;
-use manifest::deployment::ArtifactRef;
+use manifest::deployment::{ArtifactOrigin, ArtifactRef};
 
 /// The name of a CPI; `None` for the default CPI of `cloud_provider`.
 pub(crate) type CpiName = Option<String>;
@@ -240,6 +241,23 @@ impl<'a> Cpis<'a> {
         Ok((!resources.is_empty()).then(warning))
     }
 
+    /// Checks that a built-in CPI has what is on record and accepts the format of a stemcell. Other CPIs are
+    /// asked later.
+    pub(crate) fn check_builtin(
+        &self,
+        name: Option<&str>,
+        stemcell_origin: &ArtifactOrigin,
+        stemcell: &Stemcell,
+    ) -> Result<()> {
+        self.check_location(name)?;
+        match self.resolved_cpis.builtin_stemcell_formats(name)? {
+            Some(formats) => {
+                check_formats(self.run, name, Some(&formats), stemcell_origin, &stemcell.stemcell_formats)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Installs every CPI that has a resource on record.
     pub(crate) fn install_all_of(&self, state: &State, stage: &Stage) -> Result<()> {
         names_of(state.resources()).iter().try_for_each(|name| self.install(name.as_deref(), stage))
@@ -266,6 +284,28 @@ impl<'a> Cpis<'a> {
             CurrentLocation::Directory(Some(id)) => format!("has the ID {id}"),
             _ => "does not exist, or has no ID".to_owned(),
         };
+        if let Some((recorded_cpi, directory)) = self.resolved_cpis.find_other_builtin(name, recorded_id)? {
+            let resources: Vec<String> = self
+                .recorded_resources
+                .iter()
+                .filter(|resource| resource.cpi() == name)
+                .map(Resource::to_string)
+                .collect();
+            let verb = if resources.len() == 1 { "is" } else { "are" };
+            let recorded_cpi = recorded_cpi.name();
+            return Err(Error::invalid(format!(
+                "{} is no longer the built-in CPI `{recorded_cpi}`",
+                cpi_label(name)
+            ))
+            .with_source(format!(
+                "{} {verb} in the directory of `{recorded_cpi}`: '{}'",
+                and_list(&resources),
+                directory.display()
+            ))
+            .with_note("nothing was changed")
+            .with_hint(format!("name the CPI `{recorded_cpi}` again in the manifest or ops file"))
+            .with_hint("to move the VM to another CPI: `monopile help several-cpis`"));
+        }
         Err(Error::invalid(format!("{} looks in another directory than before", cpi_label(name)))
         .with_source(format!(
             "the recorded VM and disks are in the directory with the ID {recorded_id}, but '{}' {actual_id}",

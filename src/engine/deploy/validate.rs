@@ -49,6 +49,8 @@ pub(super) fn validate<'a>(
     };
     let mut cpis = Cpis::find(run, cpi_inputs, state, request.cpi_api_version)?;
     cpis.other_kind_warning()?.into_iter().for_each(|warning| run.reporter.warn(warning));
+    let stemcell_origin = &prepared_deployment.deployment.stemcell.origin;
+    cpis.check_builtin(prepared_deployment.deployment.cpi(), stemcell_origin, &artifacts.stemcell)?;
     cpis.use_stemcell(prepared_deployment.deployment.cpi(), artifacts.stemcell.api_version);
     Ok((deploy_run, cpis))
 }

@@ -1,5 +1,7 @@
 //! The CPIs that ship inside the program.
 
+use base::stemcell_formats;
+
 /// A CPI that ships inside the program: `cloud_provider.cpi: {builtin: NAME}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BuiltinCpi {
@@ -34,6 +36,15 @@ impl BuiltinCpi {
         match self {
             BuiltinCpi::Local | BuiltinCpi::Qemu => true,
             BuiltinCpi::Ironic => false,
+        }
+    }
+
+    /// Returns the stemcell formats that the CPI accepts, unless its property `stemcell_formats` names others.
+    pub fn stemcell_formats(self) -> &'static [&'static str] {
+        match self {
+            BuiltinCpi::Local => stemcell_formats::LOCAL,
+            BuiltinCpi::Ironic => stemcell_formats::IRONIC,
+            BuiltinCpi::Qemu => stemcell_formats::QEMU,
         }
     }
 

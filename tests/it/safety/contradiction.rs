@@ -231,6 +231,23 @@ fn changed_root_of_the_local_cpi_is_noticed() {
         }
         assert_eq!(hello.world.read("state.json"), stored_text_before, "{words:?}");
     }
+    // The manifest names another built-in CPI.
+    hello.world.write("qemu.yml", "- {type: replace, path: /cloud_provider/cpi, value: {builtin: qemu}}\n");
+    for (words, extra_args) in
+        [(&["plan"][..], &[][..]), (&["create-env"], &["-n"]), (&["delete-env"], &["-n"])]
+    {
+        let command = hello.builtin_command(words, &[&["-o", "qemu.yml"], extra_args].concat());
+        let run = hello.world.finish(command).exits_with(3);
+        for text in [
+            "error: the default CPI is no longer the built-in CPI `local`\n",
+            " are in the directory of `local`: '",
+            "hint: name the CPI `local` again in the manifest or ops file\n",
+        ] {
+            assert!(run.stderr.contains(text), "{words:?}: {text}: {}", run.stderr);
+        }
+        assert!(!run.stderr.contains("state forget"), "{words:?}: {}", run.stderr);
+        assert_eq!(hello.world.read("state.json"), stored_text_before, "{words:?}");
+    }
     // The manifest names another kind of CPI.
     let plan = hello.world.finish(hello.command("plan", &[])).success();
     for text in [

@@ -65,6 +65,31 @@ impl ResolvedCpis<'_> {
         })
     }
 
+    /// Returns a built-in CPI of another kind than this one, if its usual directory has this id.
+    pub(crate) fn find_other_builtin(
+        &self,
+        name: Option<&str>,
+        id: &str,
+    ) -> Result<Option<(BuiltinCpi, PathBuf)>> {
+        let (builtin, _) = self.kind_and_properties(name)?;
+        let others = BuiltinCpi::ALL.into_iter().filter(|cpi| cpi.keeps_vms_here() && Some(*cpi) != builtin);
+        let mut directories = others.map(|cpi| (cpi, directory(self.run, cpi, &Map::new())));
+        // A directory that cannot be read explains nothing.
+        let has_id = |root: &PathBuf| read_directory_id(root).ok().flatten().as_deref() == Some(id);
+        Ok(directories.find(|(_, root)| has_id(root)))
+    }
+
+    /// Returns the stemcell formats that a built-in CPI accepts. For other CPIs, only their `info` says it.
+    pub(crate) fn builtin_stemcell_formats(&self, name: Option<&str>) -> Result<Option<Vec<String>>> {
+        let (builtin, properties) = self.kind_and_properties(name)?;
+        let formats = |cpi: BuiltinCpi| match properties.get("stemcell_formats") {
+            // The CPI itself refuses a value that is no list. `ironic` has no such property.
+            Some(formats) if cpi != BuiltinCpi::Ironic => serde_json::from_value(formats.clone()).ok(),
+            _ => Some(cpi.stemcell_formats().iter().map(|format| (*format).to_owned()).collect()),
+        };
+        Ok(builtin.and_then(formats))
+    }
+
     fn kind_and_properties(&self, name: Option<&str>) -> Result<(Option<BuiltinCpi>, &Map<String, Value>)> {
         Ok(match name {
             None => {
