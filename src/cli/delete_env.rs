@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::env_vars;
 use super::environment_args::EnvironmentArgs;
 use super::finish::CommandResult;
 use super::open_calls_args::OpenCallsArgs;
@@ -126,6 +127,7 @@ impl DeleteEnvArgs {
             agent_timeout: self.agent_timeout,
             allow_missing: self.allow_missing,
             forget_open_calls: self.open_calls.forget_open_calls,
+            history_directory: env_vars::HISTORY.path().ok(),
             renderer_choice: self.target.renderer.into(),
             cpi_api_version: self.target.cpi_api_version(),
         };

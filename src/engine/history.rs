@@ -245,6 +245,18 @@ pub fn has_failed_deploy(runs: &[RecordedRun]) -> bool {
     })
 }
 
+/// Returns the newest of these runs that deployed, unless a later `delete-env` deleted everything. The runs
+/// are those of one state, newest first.
+pub(crate) fn find_last_deploy(runs: &[RecordedRun]) -> Option<&RecordedRun> {
+    let succeeded = |recorded_run: &&RecordedRun| recorded_run.outcome == RunOutcome::Succeeded;
+    let newest = runs.iter().filter(succeeded).find(|recorded_run| {
+        let RunRecord { command, plan, .. } = &recorded_run.record;
+        // A `delete-env` that found no state has no plan.
+        ["create-env", "recreate"].contains(&&**command) || command == "delete-env" && plan.is_some()
+    });
+    newest.filter(|recorded_run| recorded_run.record.command != "delete-env")
+}
+
 /// Returns the newest of these runs that began to change something, or a newer create-env that found nothing
 /// left to do after it was interrupted or failed. The runs are those of one state, newest first.
 pub(crate) fn find_last_change(runs: &[RecordedRun]) -> Option<&RecordedRun> {

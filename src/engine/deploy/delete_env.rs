@@ -7,12 +7,14 @@ use super::teardown::{AgentAccess, Teardown};
 use crate::agent_client::{StopReason, resolve_endpoint};
 use crate::cpi_set::{self, Cpis, OwnedCpiInputs};
 use crate::effects::{Effect, Executor, RunRegistry};
+use crate::history;
 use crate::prepare::OtherEnvironment;
 use crate::recovery::open_calls::{self, OpenCallStatus};
 use crate::recovery::{self, legacy_state, suspects};
 use crate::run_context::{RunContext, state_lock};
 use crate::state::{Journal, State, Storage, Store};
 use crate::{plan, prepare};
+use base::events::Warning;
 use base::text;
 use base::{Error, ErrorKind, Result};
 use manifest::deployment::CloudProvider;
@@ -39,12 +41,13 @@ fn combine_failures(failures: Vec<Error>, remaining_resources: &[String]) -> Opt
 }
 
 /// Removes a state that has no resources on record. Keeps it if suspects are on record, unless the operator
-/// forgets them, who is asked if the run has deleted nothing.
+/// forgets them, who is asked if the run has deleted nothing. The summary names the vars store, which stays.
 fn remove_state(
     run: &RunContext,
     provider: &CloudProvider,
     mut store: Store,
     has_deleted: bool,
+    vars_store: Option<&Path>,
 ) -> Result<String> {
     if !store.state().monopile.suspects.is_empty() {
         suspects::check_suspected_vm(run, &run.reporter, &resolve_endpoint(run, provider)?, store.state())?;
@@ -62,7 +65,11 @@ fn remove_state(
         }
     }
     store.remove()?;
-    Ok(if has_deleted { "Deleted the environment" } else { NOTHING_LEFT }.to_owned())
+    let summary = if has_deleted { "Deleted the environment" } else { NOTHING_LEFT };
+    Ok(match vars_store {
+        Some(path) => format!("{summary}; the vars store '{}' is kept", path.display()),
+        None => summary.to_owned(),
+    })
 }
 
 /// Returns true if the state records failed calls and nothing else, so there is nothing to delete. Takes no
@@ -135,6 +142,22 @@ fn changed_state_error() -> Error {
         .with_rerun_hint("run the same command again")
 }
 
+/// Warns if the history of this machine knows a deploy with the state that is missing.
+fn warn_about_earlier_deploy(request: &DeleteEnvRequest, run: &RunContext, storage: &Storage) {
+    // Without a readable history, there is nothing to say.
+    let Some(directory) = &request.history_directory else { return };
+    let runs = history::list(directory, Some(&storage.path_or_url())).unwrap_or_default();
+    if let Some(deploy) = history::find_last_deploy(&runs) {
+        run.reporter.warn(
+            Warning::new(format!(
+                "`{}` deployed with this state at {}, and its VM and disks may exist",
+                deploy.record.command, deploy.record.started_at
+            ))
+            .with_hint("see how to record the VM again: `monopile plan MANIFEST`"),
+        );
+    }
+}
+
 /// Deletes the environment and returns a summary in one sentence.
 pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String> {
     let mut store = state_lock::open(run, "delete-env")?;
@@ -144,11 +167,16 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
             return Err(error);
         }
         if request.allow_missing {
-            return Ok(format!("Nothing to delete: there is no state '{}'", store.storage()));
+            warn_about_earlier_deploy(request, run, store.storage());
+            return Ok(format!(
+                "Deleted nothing: there is no state '{}', and without it no VM or disk is found",
+                store.storage()
+            ));
         }
         return Err(Error::invalid(format!("there is no state '{}'", store.storage()))
             .with_note("nothing was deleted")
             .with_hint(state_lock::OTHER_STATE_HINT)
+            .with_hint(state_lock::LOST_STATE_HINT)
             .with_hint("to succeed without a state: `monopile SAME-COMMAND --allow-missing`"));
     }
     run.reporter.report_state(store.storage());
@@ -160,6 +188,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     let (manifest, has_other_credentials) = prepare::load_to_delete(run, &request.inputs, store.state())
         .map_err(|error| error.with_note("nothing was changed"))?;
     let provider = manifest.provider()?;
+    let vars_store = manifest.vars_store.clone().filter(|path| path.exists());
     cpi_set::record_migrated_from(run, manifest.cpis()?.as_ref(), &mut store)?;
     let mut plan = plan::delete(store.state());
     if has_other_credentials {
@@ -168,7 +197,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
     if plan.is_empty() {
         run.reporter.report_plan("Nothing to delete", Vec::new());
         validating.finish();
-        return remove_state(run, &provider, store, false);
+        return remove_state(run, &provider, store, false, vars_store.as_deref());
     }
     if request.confirmed_resources.as_ref().is_some_and(Vec::is_empty) {
         return Err(changed_state_error());
@@ -209,7 +238,7 @@ pub fn delete_env(request: &DeleteEnvRequest, run: &RunContext) -> Result<String
         return Err(error);
     }
     if remaining_resources.is_empty() {
-        return remove_state(run, &provider, store, true);
+        return remove_state(run, &provider, store, true, vars_store.as_deref());
     }
     Ok(format!(
         "Deleted all but {}: still on record, because the CPI could not confirm the deletion. To check \

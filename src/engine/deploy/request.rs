@@ -1,5 +1,6 @@
 //! The requests of the commands, as `cli` passes them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::snapshot::SnapshotPolicy;
@@ -118,6 +119,8 @@ pub struct DeleteEnvRequest {
     pub renderer_choice: RendererChoice,
     /// `--cpi-api-version`: the highest API version to use with the CPI.
     pub cpi_api_version: Option<u32>,
+    /// The directory with the records of runs.
+    pub history_directory: Option<PathBuf>,
 }
 
 /// The request of `stop-env`, `start-env` and `restart`, which act on the jobs of a VM. `start-env` boots one

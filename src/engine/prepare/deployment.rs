@@ -109,7 +109,7 @@ pub(crate) fn load_to_delete(
 ) -> Result<(LoadedManifest, bool)> {
     let inputs = read_only_inputs(inputs, state);
     let has_other_credentials = Cell::new(false);
-    let manifest = manifest::load_with_check(&inputs, &run.redactor, &|values| {
+    let mut manifest = manifest::load_with_check(&inputs, &run.redactor, &|values| {
         if let Err(error) = credentials::check_source(run, &inputs, state, values) {
             if let Some(other) = credentials::other_environment_error(run, &inputs, state, &error) {
                 return Err(other);
@@ -125,6 +125,8 @@ pub(crate) fn load_to_delete(
         }
         Ok(())
     })?;
+    // Its notes are about the next deploy.
+    manifest.notes.clear();
     Ok((report_messages(run, manifest)?, has_other_credentials.get()))
 }
 

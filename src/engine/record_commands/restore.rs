@@ -30,10 +30,14 @@ pub fn restore(run: &RunContext, version: &str, ask_consent: AskConsent<'_>) -> 
             question: format!("Replace '{path}' with version '{version}'?"),
         })
     })?;
-    Ok(match replaces_state {
-        true => format!("Restored version '{version}'; the previous state is kept as a version too"),
-        false => format!("Restored version '{version}'; there was no state"),
-    })
+    let previous_state = match replaces_state {
+        true => "the previous state is kept as a version too",
+        false => "there was no state",
+    };
+    Ok(format!(
+        "Restored version '{version}'; {previous_state}. To compare it with the IaaS: `monopile cloud-check \
+         MANIFEST --report`"
+    ))
 }
 
 /// Keeps the current state as a version and returns a summary in one sentence.

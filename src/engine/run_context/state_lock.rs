@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::{RunContext, signals};
-use crate::state::{Holder, Storage, Store, read_versions, versions_folder};
+use crate::state::{COMPARE_HINT, Holder, Storage, Store, read_versions, version_paths};
 use base::{Error, Result};
 use base::{encoding, text};
 
@@ -57,12 +57,17 @@ pub(crate) fn lock_conflict_handler(run: &RunContext) -> impl FnMut(Error) -> Re
 /// The hint for a state that is missing. The operator may have named it.
 pub(crate) const OTHER_STATE_HINT: &str = "check the path of the state; --state FILE names another one";
 
+/// The hint for a state that is missing although something is deployed.
+pub(crate) const LOST_STATE_HINT: &str =
+    "if it is lost, see how to record the VM again: `monopile plan MANIFEST`";
+
 /// Returns the error for a command that needs a state when there is none.
 pub(crate) fn no_state_error(storage: &Storage) -> Error {
     lost_state_error(storage).unwrap_or_else(|| {
         Error::invalid(format!("there is no state '{storage}'"))
             .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
             .with_hint(OTHER_STATE_HINT)
+            .with_hint(LOST_STATE_HINT)
     })
 }
 
@@ -71,13 +76,13 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
     match lost_state_error(storage) {
         None => Ok(()),
         Some(error) => {
-            let versions = versions_folder(storage);
-            let versions = text::shell_word(&versions);
+            let [versions, backup] = version_paths(storage);
+            let (versions, backup) = (text::shell_word(&versions), text::shell_word(&backup));
             let error = match storage.is_shared() {
                 true => error,
                 false => error.with_hint(format!(
-                    "if the directory is a copy of another environment's, remove the copied versions: `rm -r \
-                     {versions}`"
+                    "if the directory is a copy of another environment's, remove the copied versions: `rm -rf \
+                     {versions} {backup}`"
                 )),
             };
             Err(error.with_hint(
@@ -106,9 +111,6 @@ pub(crate) fn lost_state_error(storage: &Storage) -> Option<Error> {
                 "restore it: `monopile state backup --restore {} --state {storage}`",
                 newest_version.name
             ))
-            .with_hint(
-                "then compare it with the IaaS, because a run may have changed more since: `monopile \
-                 cloud-check MANIFEST --report`",
-            ),
+            .with_hint(COMPARE_HINT),
     )
 }

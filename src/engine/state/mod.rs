@@ -31,6 +31,7 @@ pub use identity::IdentityMatch;
 pub use journal::{CallProgress, Intent, Journal, OpenCall};
 pub use location::{CpiLocation, CurrentLocation, is_other_kind};
 pub use lock::{Holder, LockConflictHandler};
+pub(crate) use records::COMPARE_HINT;
 pub use records::{
     AbsentMethod, AgentTask, DiskRecord, FORMAT_VERSION, MonopileSection, ReleaseRecord, STATE_SUFFIX,
     SnapshotRecord, State, StemcellRecord, Suspect, UndeletedResource, UndeployedBy, VmAtReplacement,
@@ -43,5 +44,6 @@ pub use storage::{
 };
 pub use store::Store;
 pub use suspect_group::SuspectGroup;
-pub use versions::{KEPT_VERSIONS, Version, read_versions, versions_folder};
+pub(crate) use versions::version_paths;
+pub use versions::{KEPT_VERSIONS, Version, read_versions};
 pub use wait::wait_for_answer;

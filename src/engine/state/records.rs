@@ -602,9 +602,12 @@ impl State {
             let has_backup = backup.is_some_and(|document| Self::parse(&document.bytes).is_ok());
             let location = shell_word(&storage.to_string()).into_owned();
             let error = match has_backup {
-                true => error.with_hint(format!(
-                    "restore the version before it: `monopile state backup --restore bak --state {location}`"
-                )),
+                true => error
+                    .with_hint(format!(
+                        "restore the version before it: `monopile state backup --restore bak --state \
+                         {location}`"
+                    ))
+                    .with_hint(COMPARE_HINT),
                 false => error,
             };
             if has_backup || storage.list(VERSIONS_FOLDER).is_ok_and(|versions| !versions.is_empty()) {
@@ -1026,6 +1029,10 @@ fn is_yaml_file(path: &Path, bytes: &[u8]) -> bool {
     let has_name = path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml");
     has_name && !bytes.trim_ascii_start().starts_with(b"{")
 }
+
+/// The hint after an earlier version of a state is restored.
+pub(crate) const COMPARE_HINT: &str = "then compare it with the IaaS, because a run may have changed more \
+                                       since: `monopile cloud-check MANIFEST --report`";
 
 /// The hint for a file that is no state, and whose state is not beside it.
 const OTHER_STATE_HINT: &str =

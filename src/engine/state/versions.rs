@@ -26,9 +26,9 @@ pub struct Version {
     pub state: Result<State>,
 }
 
-/// Returns the path or URL of the folder of the numbered versions.
-pub fn versions_folder(storage: &Storage) -> String {
-    storage.path_or_url_of(VERSIONS_FOLDER)
+/// Returns the paths or URLs of the folder with versions and of the version `bak`.
+pub(crate) fn version_paths(storage: &Storage) -> [String; 2] {
+    [VERSIONS_FOLDER, BACKUP_DOCUMENT].map(|document| storage.path_or_url_of(document))
 }
 
 /// Returns the versions of a state, newest first.

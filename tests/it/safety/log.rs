@@ -84,6 +84,27 @@ fn missing_state_succeeds_only_on_request() {
         run.stderr
     );
     let run = hello.delete(&["--allow-missing"]).success();
-    assert!(run.stdout.contains("Nothing to delete: there is no state"), "{}", run.stdout);
+    assert!(run.stdout.contains("Deleted nothing: there is no state"), "{}", run.stdout);
     assert!(hello.take_requests().is_empty());
+    assert!(!run.stderr.contains("warning: "), "{}", run.stderr);
+    // The history knows an environment whose state is gone.
+    hello.create(&[]).success();
+    let documents =
+        ["state.json", "state.json.bak", "state.json.versions"].map(|name| hello.world.path(name));
+    let aside = hello.world.path("aside");
+    std::fs::create_dir(&aside).unwrap();
+    let move_all = |from: &[std::path::PathBuf], to: &std::path::Path| {
+        for path in from.iter().filter(|path| path.exists()) {
+            std::fs::rename(path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    };
+    move_all(&documents, &aside);
+    let run = hello.delete(&["--allow-missing"]).success();
+    assert!(run.stderr.contains("warning: `create-env` deployed with this state at 20"), "{}", run.stderr);
+    let kept = documents.each_ref().map(|path| aside.join(path.file_name().unwrap()));
+    move_all(&kept, &hello.world.path("."));
+    let run = hello.delete(&[]).success();
+    assert!(run.stdout.contains("Deleted the environment; the vars store '"), "{}", run.stdout);
+    let run = hello.delete(&["--allow-missing"]).success();
+    assert!(!run.stderr.contains("warning: "), "{}", run.stderr);
 }
