@@ -286,8 +286,19 @@ impl Agent {
     pub(super) fn follow(
         &self,
         method: &str,
+        value: Value,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Value>, AgentError> {
+        self.follow_with(method, value, deadline, &mut || {})
+    }
+
+    /// Like [`Self::follow`]. Calls `on_wait` before each question for the end of the task.
+    pub(super) fn follow_with(
+        &self,
+        method: &str,
         mut value: Value,
         deadline: Option<Instant>,
+        on_wait: &mut dyn FnMut(),
     ) -> Result<Option<Value>, AgentError> {
         let mut backoff = Backoff::up_to(Duration::from_millis(500));
         let mut failed_polls = 0;
@@ -302,6 +313,7 @@ impl Agent {
                 }
                 return Ok(None);
             }
+            on_wait();
             backoff.pause(&self.clock, Activity::AgentTask);
             match self.send("get_task", json!([task])) {
                 Ok(next) => {

@@ -231,9 +231,11 @@ impl Agent {
     }
 
     /// Fetches the blobs that a spec needs. An agent that does not know the message fetches them when the
-    /// spec is applied.
-    pub fn prepare(&self, spec: &Value) -> Result<(), AgentError> {
-        match self.perform("prepare", json!([spec])) {
+    /// spec is applied. Calls `on_wait` repeatedly while the agent works.
+    pub fn prepare(&self, spec: &Value, on_wait: &mut dyn FnMut()) -> Result<(), AgentError> {
+        const METHOD: &str = "prepare";
+        let answer = self.send(METHOD, json!([spec]));
+        match answer.and_then(|value| self.follow_with(METHOD, value, None, on_wait)) {
             Err(error) if error.is_unknown_message() => Ok(()),
             outcome => outcome.map(drop),
         }

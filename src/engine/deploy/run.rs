@@ -13,7 +13,7 @@ use super::vm;
 use crate::agent_client::{Agent, AgentEndpoint, StopReason};
 use crate::effects::Executor;
 use crate::jobs::render::{self, RenderedJobs};
-use crate::jobs::{AgentState, Instance, Packages};
+use crate::jobs::{AgentState, Instance, JOBS_NOT_STOPPED, Packages};
 use crate::plan::{DesiredLeaf, DiskRef, Plan, StemcellRef, Step, UpdateStrategy};
 use crate::prepare::{OpenedArtifacts, PreparedDeployment};
 use crate::protocol::Contract;
@@ -101,7 +101,7 @@ impl<'a> DeployRun<'a> {
     }
 
     /// Takes every step. The step that deploys, updates or keeps the jobs records the deploy. Later steps
-    /// only clean up. An error after `create_vm` says what happens to the new VM.
+    /// only clean up. An error says whether the VM and its jobs still run, if a step may have ended them.
     pub(super) fn take_steps(
         self,
         plan: &Plan,
@@ -109,13 +109,21 @@ impl<'a> DeployRun<'a> {
         contract: Contract,
     ) -> Result<()> {
         let previous_vm = executor.state().vm_handle();
-        let result = self.take_each_step(plan, executor, contract);
-        result.map_err(|error| with_new_vm_note(error, previous_vm.as_ref(), executor.state()))
+        let mut has_begun_stop = false;
+        let result = self.take_each_step(plan, executor, contract, &mut has_begun_stop);
+        result.map_err(|error| with_vm_note(error, previous_vm.as_ref(), executor.state(), has_begun_stop))
     }
 
     /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
     /// copies its data replaces the rest of the plan.
-    fn take_each_step(mut self, plan: &Plan, executor: &mut Executor<'_>, contract: Contract) -> Result<()> {
+    /// Sets `has_begun_stop` when it begins to stop the jobs.
+    fn take_each_step(
+        mut self,
+        plan: &Plan,
+        executor: &mut Executor<'_>,
+        contract: Contract,
+        has_begun_stop: &mut bool,
+    ) -> Result<()> {
         let usual_duration = plan.usual_duration(&executor.state().monopile.durations);
         let deploying = self.run.reporter.begin_stage_with_usual_duration("Deploying", usual_duration);
         let instance = self.prepared_deployment.deployment.instance();
@@ -203,6 +211,7 @@ impl<'a> DeployRun<'a> {
                     deploying.reporter().begin_stage(format!("Deleting {resource}")).skip("it is in use");
                 }
                 step @ (Step::StopJobs(_) | Step::StopJobsIfPossible(_) | Step::Delete(_)) => {
+                    *has_begun_stop |= !matches!(step, Step::Delete(_));
                     if let Some(error) =
                         self.teardown().take_step(step, reason, executor, &agent, &deploying)?
                     {
@@ -334,15 +343,27 @@ impl<'a> DeployRun<'a> {
     }
 }
 
-/// Adds the note that a VM which this run created is on record, and that the next run replaces it because it
-/// was never ready for jobs.
-fn with_new_vm_note(error: Error, previous_vm: Option<&VmHandle>, state: &State) -> Error {
+/// Adds the note about the VM and its jobs after a step failed or was interrupted: a VM that this run created
+/// is on record, and the next run replaces it because it was never ready for jobs; no VM runs after the old
+/// one was deleted; or the jobs of the old one may be stopped.
+fn with_vm_note(error: Error, previous_vm: Option<&VmHandle>, state: &State, has_begun_stop: bool) -> Error {
     let is_ready = state.vm().is_some_and(|vm| vm.is_ready);
-    match state.vm_handle().filter(|vm| !is_ready && previous_vm != Some(vm)) {
-        Some(vm) => error
+    match (state.vm_handle(), previous_vm) {
+        (None, Some(_)) => error.with_note(match state.current_disk() {
+            Some(disk) => format!("no VM runs now; disk {} is kept", disk.handle()),
+            None => "no VM runs now".to_owned(),
+        }),
+        (Some(vm), Some(previous_vm)) if vm == *previous_vm => match has_begun_stop {
+            true if error.notes().iter().any(|note| note == JOBS_NOT_STOPPED) => {
+                error.with_note("VM and disk are kept")
+            }
+            true => error.with_note("VM and disk are kept; the jobs may be stopped"),
+            false => error,
+        },
+        (Some(vm), _) if !is_ready => error
             .with_note(format!("VM {vm} was created and is on record; the next run replaces it"))
             .with_retry_hint(),
-        None => error,
+        _ => error,
     }
 }
 

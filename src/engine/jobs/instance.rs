@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::agent_state::AgentState;
-use super::lifecycle::Jobs;
+use super::lifecycle::{JOBS_NOT_STOPPED, Jobs};
 use super::packages::Packages;
 use super::render::RenderedJobs;
 use crate::agent_client::{Agent, CompiledPackage, StopReason};
 use crate::run_context::RunContext;
 use crate::state::State;
 use base::events::{Stage, Unit};
+use base::text::format_duration;
 use base::{Error, ErrorKind, Result};
 use manifest::Deployment;
 
@@ -37,6 +38,8 @@ struct UploadedArchive<'a> {
 
 /// The configuration hash that the bosh CLI sends before jobs are rendered.
 const NO_CONFIGURATION: &str = "unused-configuration-hash";
+/// The time after which a note explains why the agent still prepares an instance.
+const SLOW_PREPARE: Duration = Duration::from_secs(10);
 
 impl<'a> Instance<'a> {
     /// Applies a spec without jobs, so that the agent learns its networks. Returns the networks with the
@@ -108,8 +111,20 @@ impl<'a> Instance<'a> {
         let instance = self.deployment.instance();
         let preparing =
             stage.reporter().begin_timed_stage("prepare", format!("Preparing instance '{instance}'"));
+        let prepare_start = Instant::now();
+        let mut is_slow = false;
+        let mut on_wait = || {
+            if !is_slow && prepare_start.elapsed() >= SLOW_PREPARE {
+                is_slow = true;
+                stage.reporter().note(format!(
+                    "the agent has been preparing instance '{instance}' for {}: it fetches packages, or \
+                     first finishes a script of a run that was killed",
+                    format_duration(SLOW_PREPARE)
+                ));
+            }
+        };
         self.agent
-            .prepare(&spec)
+            .prepare(&spec, &mut on_wait)
             .map_err(|error| with_untouched_jobs(error.with_stage(&preparing).into()))?;
         preparing.finish();
 
@@ -139,7 +154,7 @@ impl<'a> Instance<'a> {
                 true => {
                     error.with_note("VM and disk are kept; the jobs were stopped, and may not all run now")
                 }
-                false => error.with_note("the jobs were not stopped").with_note("VM and disk are kept"),
+                false => error.with_note(JOBS_NOT_STOPPED).with_note("VM and disk are kept"),
             };
             // The next run decides by the state of the jobs then.
             let are_running = || {

@@ -17,6 +17,8 @@ use base::{Error, ErrorKind, LogExcerpt, Result};
 use manifest::Deployment;
 use manifest::deployment::CpiSource;
 
+/// The note of a script that fails before the jobs are stopped.
+pub(crate) const JOBS_NOT_STOPPED: &str = "the jobs were not stopped";
 /// The longest time that the run waits before it warns of a failing process, which may still restart.
 const MAX_WARNING_DELAY: Duration = Duration::from_secs(10);
 
@@ -173,12 +175,10 @@ impl Jobs<'_> {
         let jobs = failed_scripts::failed_jobs(message);
         let see_why = format!("see why: `{}`", logs_command(&jobs));
         let with_skip_hint = |error: Error| match script {
-            "pre-stop" | "drain" => {
-                error.with_note("the jobs were not stopped").with_hint(&see_why).with_hint(
-                    "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND \
+            "pre-stop" | "drain" => error.with_note(JOBS_NOT_STOPPED).with_hint(&see_why).with_hint(
+                "to stop the jobs without pre-stop and drain scripts: `monopile SAME-COMMAND \
                      --skip-drain`",
-                )
-            }
+            ),
             _ => error,
         };
         if jobs.is_empty() {

@@ -16,7 +16,7 @@ mod unknown_properties;
 
 pub(crate) use agent_state::AgentState;
 pub(crate) use instance::Instance;
-pub(crate) use lifecycle::Jobs;
+pub(crate) use lifecycle::{JOBS_NOT_STOPPED, Jobs};
 pub use packages::PackageCounts;
 pub(crate) use packages::{Packages, import_package};
 pub(crate) use unknown_properties::unknown_properties;

@@ -186,6 +186,9 @@ fn interrupted_deploy_has_one_hint_that_works() {
         assert!(errors.contains("interrupted while draining the jobs of instance 'hello/0'"), "{errors}");
         let notes = end["notes"].as_array().unwrap();
         assert!(notes.contains(&"the state is saved".into()), "{notes:?}");
+        let has_jobs_note =
+            |note: &serde_json::Value| note.as_str().unwrap().contains("the jobs may be stopped");
+        assert!(notes.iter().any(has_jobs_note), "{notes:?}");
         assert!(lines.iter().any(|line| line.contains("SIGINT received: stopping")), "{lines:?}");
         end["hints"].clone()
     };
