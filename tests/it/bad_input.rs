@@ -533,9 +533,8 @@ fn refused_mbus_certificate_keeps_the_vm() {
             "note: the recorded address of the VM is {}, but `cloud_provider.mbus` has 192.0.2.9\n",
             hello.ip()
         ),
-        "hint: check --state and --vars-store: they may be of another environment\n  hint: pass the same \
-         --state, ops files and variables as for the last create-env, or correct the host in \
-         `cloud_provider.mbus`\n"
+        "hint: pass the same --state, --vars-store, ops files and variables as for the last create-env, or \
+         correct the host in `cloud_provider.mbus`\n"
             .to_owned(),
         "hint: if '192.0.2.9' is right, add it to the `alternative_names` of variable \
          'mbus_bootstrap_ssl', then: `"

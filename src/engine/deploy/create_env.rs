@@ -164,11 +164,13 @@ pub fn create_env(
         }
         if presence != Presence::Gone {
             let predicate = agent.predicate();
-            return Err(agent
-                .error
-                .context(format!(
-                    "nothing changed since the last deploy, but the agent of VM {vm} {predicate}"
-                ))
+            let error = agent.error.context(format!(
+                "nothing changed since the last deploy, but the agent of VM {vm} {predicate}"
+            ));
+            if let Some(other) = agent.other_address {
+                return Err(other.explain(error));
+            }
+            return Err(error
                 .with_hint("see what can be done: `monopile cloud-check MANIFEST`")
                 .with_hint(
                     "to replace the VM and keep its persistent disk: `monopile SAME-COMMAND --recreate`",

@@ -120,7 +120,7 @@ impl DraftPlan {
                 _ => {}
             },
             Some(Liveness::Unusable(agent)) if draft.plan.updates_in_place() => {
-                run.reporter.warn(format!("the VM cannot be updated in place: {}", agent.error));
+                run.reporter.warn(agent.replacement_warning());
                 draft.options.unusable_agent_reason =
                     Some(format!("its agent {}: {}", agent.predicate(), agent.error));
                 draft.update_plan(state)?;
@@ -129,18 +129,14 @@ impl DraftPlan {
             Some(Liveness::Unusable(agent)) if !draft.plan.deploys_jobs() => {
                 draft.unusable_agent = Some(agent)
             }
-            Some(Liveness::Unusable(agent)) if agent.has_other_credentials => {
+            Some(Liveness::Unusable(agent))
+                if agent.has_other_credentials && agent.other_address.is_none() =>
+            {
                 run.reporter.warn(running_jobs_warning(&agent));
                 draft.plan.expect_stop_failure("the agent refuses the new credentials");
             }
             Some(Liveness::Unusable(agent)) => {
-                let warning = Warning::new(format!(
-                    "the jobs cannot be stopped before the VM is replaced, because its agent {}: {}",
-                    agent.predicate(),
-                    agent.error
-                ));
-                run.reporter
-                    .warn(warning.with_hint("to see more first: `monopile cloud-check MANIFEST --report`"));
+                run.reporter.warn(agent.running_jobs_warning());
                 draft.plan.expect_stop_failure(&format!("the agent {}", agent.predicate()));
             }
             None => {}

@@ -162,7 +162,7 @@ fn other_host_error(
     }
     let other_address = OtherAddress::find(endpoint, state);
     let error = match &other_address {
-        Some(other) => other.explain(error.with_hint(CHECK_STATE_HINT)),
+        Some(other) => other.explain(error),
         None => error,
     };
     let networks = deployment.vm.networks.values();

@@ -153,7 +153,8 @@ fn forgotten_ops_files_do_not_lead_to_a_repair() {
         ("cloud-check", &["--report"], 6),
     ] {
         let output = run(&hello, command, &[&other_options[..], extra_args].concat()).exits_with(code);
-        let hint = "hint: pass the same --state, ops files and variables as for the last create-env, or \
+        let hint = "hint: pass the same --state, --vars-store, ops files and variables as for the last \
+                    create-env, or \
                     correct the host in `cloud_provider.mbus`\n";
         for text in [note.as_str(), hint] {
             assert!(output.stderr.contains(text), "{command}: {text}: {}", output.stderr);
