@@ -66,7 +66,10 @@ pub(super) fn format_tails(tails: &[LogTail], start_time: SystemTime, has_run_be
             None if has_run_before => " (which may have lines of earlier runs)".to_owned(),
             None => String::new(),
         };
-        format!("the end of {}{age}:\n{}", tail.name, tail.lines.join("\n"))
+        // Below one of several headers, the lines are indented.
+        let indentation = if tails.len() > 1 { "  " } else { "" };
+        let lines: Vec<String> = tail.lines.iter().map(|line| format!("{indentation}{line}")).collect();
+        format!("the end of {}{age}:\n{}", tail.name, lines.join("\n"))
     };
     tails.iter().map(text).collect::<Vec<_>>().join("\n")
 }
