@@ -15,7 +15,7 @@ pub const LOCK_CONFLICT: u8 = 4;
 pub const AGENT_UNREACHABLE: u8 = 5;
 /// The IaaS differs from the state.
 pub const DRIFT: u8 = 6;
-/// `plan --detailed-exitcode` found changes.
+/// `plan --detailed-exitcode` found changes, or an agent that does not answer.
 pub const CHANGES_PENDING: u8 = 7;
 /// The base to which the number of the interrupting signal is added.
 pub const SIGNAL_BASE: u8 = 128;
@@ -29,7 +29,7 @@ pub const CODES: [(&str, &str); 9] = [
     ("4", "another run holds the state or the cache, or this run lost its lease"),
     ("5", "the agent cannot be reached"),
     ("6", "drift: the IaaS is not as the state says (status, cloud-check)"),
-    ("7", "changes are pending (plan --detailed-exitcode)"),
+    ("7", "changes are pending, or the agent does not answer (plan --detailed-exitcode)"),
     ("129, 130, 143", "interrupted (SIGHUP, SIGINT, SIGTERM) with the state saved: run again to continue"),
 ];
 

@@ -31,7 +31,7 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
-    /// Exit with code 7 if changes are pending, and 0 if not
+    /// Exit with code 7 if changes are pending or the agent does not answer, and 0 if not
     #[arg(long)]
     detailed_exitcode: bool,
 }
