@@ -3,6 +3,7 @@
 //!
 //! A module whose callers must distinguish cases has an enum of its own, and converts it to this type.
 
+use std::cmp::Reverse;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
@@ -502,8 +503,9 @@ impl<T> ResultExt<T> for Result<T> {
 
 /// Returns the one of `known_names` that differs from `name` only by a typing error; letter case is ignored.
 ///
-/// The edit distance may be a third of the length, but at least 1. If several names are equally near, the
-/// first one in alphabetical order is returned.
+/// The edit distance may be a third of the length, but at least 1. Of several names that are equally near, the
+/// one with more letters in common at the beginning and end is returned, otherwise the first one in
+/// alphabetical order.
 pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();
     let lower = name.to_lowercase();
@@ -515,8 +517,19 @@ pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -
             // A name in which every letter differs is not a typing error.
             *distance <= (candidate.chars().count().max(length) / 3).max(1) && *distance < length
         })
-        .min()
+        .min_by_key(|(distance, candidate)| {
+            (*distance, Reverse(common_letters(&lower, candidate)), *candidate)
+        })
         .map(|(_, candidate)| candidate)
+}
+
+/// Returns the number of letters that the names have in common at the beginning and at the end.
+fn common_letters(lower: &str, candidate: &str) -> usize {
+    let candidate = candidate.to_lowercase();
+    let is_same = |(one, other): &(char, char)| one == other;
+    let beginning = lower.chars().zip(candidate.chars()).take_while(is_same).count();
+    let end = lower.chars().rev().zip(candidate.chars().rev()).take_while(is_same).count();
+    beginning + end
 }
 
 /// Returns the number of wrong, missing and surplus letters, and of pairs of letters in the wrong order.
@@ -692,6 +705,8 @@ mod tests {
     fn only_near_names_are_suggested() {
         assert_eq!(nearest("regoin", ["region", "origin"]), Some("region"));
         assert_eq!(nearest("Region", ["zone", "region"]), Some("region"));
+        assert_eq!(nearest("statu", ["state", "status"]), Some("status"));
+        assert_eq!(nearest("stats", ["state", "status"]), Some("status"));
         assert_eq!(nearest("a", ["b"]), None);
         assert_eq!(nearest("region", ["zone"]), None);
         assert_eq!(nearest("region", ["region"]), None);
