@@ -9,6 +9,8 @@
 pub(super) const TEXT_CALL: &str = "__erb_text";
 /// The variable in which ERB collects the output.
 pub(super) const OUTPUT_VARIABLE: &str = "_erbout";
+/// The end of the generated code of a tag whose value is written.
+pub(super) const OUTPUT_END: &str = ").to_s)";
 
 /// The result of [`scan`].
 #[derive(Debug)]
@@ -132,7 +134,7 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
 /// Appends the code of a tag. `kind` is `=` for output, `#` for a comment, and a space for other code.
 fn push_tag(out: &mut Output, kind: char, content: &str, line: u32) {
     match kind {
-        '=' => out.push(&format!("{OUTPUT_VARIABLE}.<<(({content}).to_s)"), line),
+        '=' => out.push(&format!("{OUTPUT_VARIABLE}.<<(({content}{OUTPUT_END}"), line),
         '#' => {}
         _ => match content.strip_suffix('\n') {
             Some(without_break) => {

@@ -416,6 +416,8 @@ fn errors_show_the_name_and_the_error_text_of_an_operation() {
         "change.yml:1:39: operation 1 \"drop it\" (remove /nope) failed: is this a director?"
     );
     assert_eq!(hints, ["did you mean '/none'?", "write '/nope?' if it need not exist"]);
+    let (_, hints) = error_of(&op("replace", "/nope/later/0", Some("1")));
+    assert_eq!(hints, ["did you mean '/none'?", "write '/nope?/later/0' if '/nope' need not exist"]);
 }
 
 #[test]

@@ -89,7 +89,12 @@ pub(super) fn parse(source: &str) -> Result<Template, ParseError> {
         Parser::new(scan.ruby.clone().into_bytes(), options).do_parse();
     let line_of = |offset: usize| line_at(&line_starts, &scan.lines, offset as u32);
     if let Some(error) = diagnostics.iter().find(|diagnostic| diagnostic.is_error()) {
-        let message = syntax::plain_message(&error.render_message());
+        let is_after_code =
+            scan.ruby.get(error.loc.begin..).is_some_and(|rest| rest.starts_with(scanner::OUTPUT_END));
+        let message = match is_after_code {
+            true => syntax::INCOMPLETE_CODE.to_owned(),
+            false => syntax::plain_message(&error.render_message()),
+        };
         return Err(ParseError::Syntax { line: line_of(error.loc.begin), message });
     }
     drop(input);

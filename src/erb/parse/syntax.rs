@@ -1,10 +1,13 @@
 //! Names the tokens of Ruby in plain words, for the messages of syntax errors.
 
+/// The message for a tag that ends before its code is complete.
+pub(super) const INCOMPLETE_CODE: &str = "the Ruby code in this tag is incomplete";
+
 /// Translates a message of the parser: `unexpected tRPAREN` becomes `unexpected ')'`.
 pub(super) fn plain_message(message: &str) -> String {
     match message.strip_prefix("unexpected ") {
         // The code of a tag ends in this token.
-        Some("tSEMI") => "the Ruby code in this tag is incomplete".to_owned(),
+        Some("tSEMI") => INCOMPLETE_CODE.to_owned(),
         Some(token) => format!("unexpected {}", plain_token(token)),
         None => match message
             .strip_prefix("unterminated ")

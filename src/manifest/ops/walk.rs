@@ -170,8 +170,21 @@ impl<'a> PathStep<'a> {
         let keys = map.iter().filter_map(|(key, _)| key.as_str());
         let alternatives = suggest::find_alternatives(key, keys, str::to_owned);
         let mut error = self.missing_error(PathErrorKind::MissingKey, alternatives);
-        error.hint = Some(format!("write '{}?' if it need not exist", self.path_so_far()));
+        let subject = match self.is_last() {
+            true => "it".to_owned(),
+            false => format!("'{}'", self.path_so_far()),
+        };
+        error.hint = Some(format!("write '{}' if {subject} need not exist", self.optional_path()));
         error
+    }
+
+    /// Returns the whole path with this token as an optional one.
+    fn optional_path(self) -> Path {
+        let mut tokens = self.path.tokens().to_vec();
+        if let Some(Token::Key { is_optional, .. }) = tokens.get_mut(self.token_index) {
+            *is_optional = true;
+        }
+        tokens.into()
     }
 
     /// Applies modifiers to an index and returns it counted from the front of `items`.
