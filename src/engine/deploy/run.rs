@@ -115,8 +115,7 @@ impl<'a> DeployRun<'a> {
     }
 
     /// Takes the steps one after the other. If the CPI declines to resize or update a disk, a plan that
-    /// copies its data replaces the rest of the plan.
-    /// Sets `has_begun_stop` when it begins to stop the jobs.
+    /// copies its data replaces the rest of the plan. Sets `has_begun_stop` when it begins to stop the jobs.
     fn take_each_step(
         mut self,
         plan: &Plan,

@@ -93,16 +93,16 @@ fn missing_state_succeeds_only_on_request() {
         ["state.json", "state.json.bak", "state.json.versions"].map(|name| hello.world.path(name));
     let aside = hello.world.path("aside");
     std::fs::create_dir(&aside).unwrap();
-    let move_all = |from: &[std::path::PathBuf], to: &std::path::Path| {
-        for path in from.iter().filter(|path| path.exists()) {
-            std::fs::rename(path, to.join(path.file_name().unwrap())).unwrap();
+    let move_all = |paths: &[std::path::PathBuf], directory: &std::path::Path| {
+        for path in paths.iter().filter(|path| path.exists()) {
+            std::fs::rename(path, directory.join(path.file_name().unwrap())).unwrap();
         }
     };
     move_all(&documents, &aside);
     let run = hello.delete(&["--allow-missing"]).success();
     assert!(run.stderr.contains("warning: `create-env` deployed with this state at 20"), "{}", run.stderr);
-    let kept = documents.each_ref().map(|path| aside.join(path.file_name().unwrap()));
-    move_all(&kept, &hello.world.path("."));
+    let kept_documents = documents.each_ref().map(|path| aside.join(path.file_name().unwrap()));
+    move_all(&kept_documents, &hello.world.path("."));
     let run = hello.delete(&[]).success();
     assert!(run.stdout.contains("Deleted the environment; the vars store '"), "{}", run.stdout);
     let run = hello.delete(&["--allow-missing"]).success();

@@ -177,9 +177,9 @@ fn lost_state_with_an_earlier_version_is_no_deleted_environment() {
     hello.world.write("state.json", "{");
     let show = ["state", "show", "--state", "state.json"];
     let backup = hello.world.read("state.json.bak");
-    let damaged = hello.world.run(show).exits_with(3);
+    let damaged_run = hello.world.run(show).exits_with(3);
     for text in ["--restore bak", "then compare it with the IaaS, "] {
-        assert!(damaged.stderr.contains(text), "{text}: {}", damaged.stderr);
+        assert!(damaged_run.stderr.contains(text), "{text}: {}", damaged_run.stderr);
     }
     hello.world.write("state.json.bak", "{}");
     assert!(!hello.world.run(show).exits_with(3).stderr.contains("--restore bak"));

@@ -72,8 +72,9 @@ impl ResolvedCpis<'_> {
         id: &str,
     ) -> Result<Option<(BuiltinCpi, PathBuf)>> {
         let (builtin, _) = self.kind_and_properties(name)?;
-        let others = BuiltinCpi::ALL.into_iter().filter(|cpi| cpi.keeps_vms_here() && Some(*cpi) != builtin);
-        let mut directories = others.map(|cpi| (cpi, directory(self.run, cpi, &Map::new())));
+        let other_cpis =
+            BuiltinCpi::ALL.into_iter().filter(|cpi| cpi.keeps_vms_here() && Some(*cpi) != builtin);
+        let mut directories = other_cpis.map(|cpi| (cpi, directory(self.run, cpi, &Map::new())));
         // A directory that cannot be read explains nothing.
         let has_id = |root: &PathBuf| read_directory_id(root).ok().flatten().as_deref() == Some(id);
         Ok(directories.find(|(_, root)| has_id(root)))
