@@ -8,7 +8,7 @@ use super::missing_resources;
 use super::run::Run;
 use super::running_check::{CheckOutcome, CheckStop, RunningCheck, fail, has_error_type};
 use crate::conformance::cpi_under_test::Versions;
-use crate::conformance::raw_answer::AnswerBody;
+use crate::conformance::raw_answer::{AnswerBody, CpiErrorAnswer};
 use engine::cpi::{Answer, Method};
 use engine::protocol::{Contract, DiskCid, HIGHEST_API_VERSION};
 
@@ -232,11 +232,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
                         );
                     }
                 }
-                AnswerBody::Error(error_answer)
-                    if ["VMNotFound", "DiskNotFound", "NotImplemented"]
-                        .iter()
-                        .any(|kind| has_error_type(&error_answer, kind)) =>
-                {
+                AnswerBody::Error(error_answer) if has_wrong_type(&error_answer) => {
                     return fail(format!("refused with a wrong error type: {}", error_answer.text()));
                 }
                 AnswerBody::Error(error_answer) => {
@@ -316,11 +312,7 @@ impl<'a> LifecycleCheck<'_, 'a> {
             NO_VM_REASON,
             |check, vm_and_disk| match check.call(Method::DetachDisk, &arguments(vm_and_disk))? {
                 AnswerBody::Result(_) => Ok(()),
-                AnswerBody::Error(error_answer)
-                    if ["VMNotFound", "DiskNotFound", "NotImplemented"]
-                        .iter()
-                        .any(|kind| has_error_type(&error_answer, kind)) =>
-                {
+                AnswerBody::Error(error_answer) if has_wrong_type(&error_answer) => {
                     fail(format!("refused with a wrong error type: {}", error_answer.text()))
                 }
                 AnswerBody::Error(error_answer) => {
@@ -472,6 +464,14 @@ fn disk_arguments(check: &RunningCheck<'_, '_>, vm: Option<&str>) -> Vec<Value> 
     let mut arguments = vec![json!(settings.disk_size), json!(settings.disk_cloud_properties)];
     arguments.extend(vm.map(|vm| json!(vm)));
     arguments
+}
+
+/// Returns true if the refusal of a repeated call has a type that misleads the caller: VM and disk exist, and
+/// the method is implemented.
+fn has_wrong_type(error_answer: &CpiErrorAnswer) -> bool {
+    ["VMNotFound", "DiskNotFound", "NotImplemented"]
+        .iter()
+        .any(|error_type| has_error_type(error_answer, error_type))
 }
 
 fn call_create_disk(check: &mut RunningCheck<'_, '_>, vm: Option<&str>) -> CheckOutcome {

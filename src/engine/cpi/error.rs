@@ -51,24 +51,32 @@ pub enum CpiErrorKind {
     Unknown(String),
 }
 
+/// The error types of the CPI API that have a kind of their own, without the namespace `Bosh::Clouds`.
+const CPI_ERROR_TYPES: [(&str, CpiErrorKind); 10] = [
+    ("VMNotFound", CpiErrorKind::VmNotFound),
+    ("DiskNotFound", CpiErrorKind::DiskNotFound),
+    ("StemcellNotFound", CpiErrorKind::StemcellNotFound),
+    ("DiskNotAttached", CpiErrorKind::DiskNotAttached),
+    ("NotImplemented", CpiErrorKind::NotImplemented),
+    ("NotSupported", CpiErrorKind::NotSupported),
+    ("VMCreationFailed", CpiErrorKind::VmCreationFailed),
+    ("NoDiskSpace", CpiErrorKind::NoDiskSpace),
+    ("CloudError", CpiErrorKind::Cloud),
+    ("CpiError", CpiErrorKind::Cloud),
+];
+
 impl CpiErrorKind {
     /// Maps a CPI's error type and message to a kind.
     pub fn of(error_type: &str, message: &str) -> Self {
         let short_type = error_type.rsplit("::").next().unwrap_or(error_type);
         match short_type {
-            "VMNotFound" => CpiErrorKind::VmNotFound,
-            "DiskNotFound" => CpiErrorKind::DiskNotFound,
-            "StemcellNotFound" => CpiErrorKind::StemcellNotFound,
-            "DiskNotAttached" => CpiErrorKind::DiskNotAttached,
-            "NotImplemented" => CpiErrorKind::NotImplemented,
-            "NotSupported" => CpiErrorKind::NotSupported,
-            "VMCreationFailed" => CpiErrorKind::VmCreationFailed,
-            "NoDiskSpace" => CpiErrorKind::NoDiskSpace,
             // The dialects of bosh-cpi-go and old Ruby CPIs.
             "CloudError" if message.starts_with("Invalid Method:") => CpiErrorKind::NotImplemented,
             "InvalidCall" if message.starts_with("Method is not known, got") => CpiErrorKind::NotImplemented,
-            "CloudError" | "CpiError" => CpiErrorKind::Cloud,
-            _ => CpiErrorKind::Unknown(error_type.to_owned()),
+            _ => CPI_ERROR_TYPES
+                .into_iter()
+                .find(|(name, _)| *name == short_type)
+                .map_or_else(|| CpiErrorKind::Unknown(error_type.to_owned()), |(_, kind)| kind),
         }
     }
 
@@ -585,18 +593,7 @@ mod tests {
     #[test]
     fn every_error_type_has_its_hint() {
         let mut hints = std::collections::HashSet::new();
-        for error_type in [
-            "VMNotFound",
-            "DiskNotFound",
-            "StemcellNotFound",
-            "DiskNotAttached",
-            "NotImplemented",
-            "NotSupported",
-            "VMCreationFailed",
-            "NoDiskSpace",
-            "CloudError",
-            "Surprise",
-        ] {
+        for error_type in CPI_ERROR_TYPES.map(|(name, _)| name).into_iter().chain(["Surprise"]) {
             let kind = CpiErrorKind::of(&format!("Bosh::Clouds::{error_type}"), "x");
             for ok_to_retry in [false, true] {
                 let error = CpiError::Answered {
@@ -621,9 +618,9 @@ mod tests {
                 hints.insert(steps);
             }
         }
-        // `CloudError` and an unknown type have the same hint. The VM and the disk have one more than the
-        // stemcell.
-        assert_eq!(hints.len(), 9);
+        // `CloudError`, `CpiError` and an unknown type have the same hint. The VM and the disk have one more
+        // than the stemcell.
+        assert_eq!(hints.len(), CPI_ERROR_TYPES.len() - 1);
         let first_hint = |kind: CpiErrorKind, message: &str, is_builtin| {
             kind.hints(Method::CreateVm, message, is_builtin).remove(0)
         };

@@ -2,7 +2,7 @@
 //!
 //! The top-level keys are those of the bosh CLI v7 (its `config/deployment_state_service.go`), which ignores
 //! keys that it does not know. Everything else that monopile records is under `monopile` and in extra keys of
-//! disks and stemcells.
+//! disks, stemcells and releases.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,8 +28,8 @@ use base::text::json_problem;
 use base::text::shell_word;
 use base::{Error, Result};
 
-/// The newest format of the `monopile` section that this version reads, and the one that it writes. Format 1
-/// has other names for some keys, which the aliases of the fields list.
+/// The newest format of the `monopile` section that this version reads, and the one that it writes. Builds
+/// before the first release wrote format 1. It has other names for some keys: the aliases of the fields.
 pub const FORMAT_VERSION: u32 = 2;
 /// The hint for a state of a newer format.
 const NEWER_HINT: &str =

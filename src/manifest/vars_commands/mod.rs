@@ -1,4 +1,5 @@
-//! The operations on a vars store that `monopile vars` offers: list, get, check and rotate.
+//! The work of the commands of `monopile vars`: list, get, check and rotate. The file that they read and
+//! change is [`crate::vars_store`].
 
 pub mod command;
 pub mod report;
