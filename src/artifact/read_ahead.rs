@@ -245,7 +245,7 @@ mod tests {
             let mut read_ahead = ReadAhead::start(scope, input, Hasher::new(&[Algorithm::Sha1])).unwrap();
             read_ahead.read_exact(&mut [0; 10]).unwrap();
             let (mut rest, mut hasher) = read_ahead.stop();
-            assert!(!rest.rest.is_empty(), "reading ahead must be bounded");
+            assert!(!rest.rest.is_empty(), "reading ahead has no bound");
             io::copy(&mut rest, &mut hasher).unwrap();
             assert_eq!(hasher.finish(), Digest::compute(&all, &[Algorithm::Sha1]));
         });

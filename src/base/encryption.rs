@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(
                 decryption.decrypt([&ciphertext[..], b"\n\n\n"].concat()).unwrap(),
                 b"a secret",
-                "more empty lines"
+                "empty lines at the end were not accepted"
             );
             assert!(decryption.secrets().all(|secret| secret.starts_with("AGE-SECRET-KEY-1")));
             assert_eq!(decryption.decrypt(b"plain".to_vec()).unwrap(), b"plain");
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(
             encryption_for(&[&one]).stored_form(foreign.as_bytes()),
             StoredForm::OtherRecipients,
-            "by another program"
+            "a file of another program counts as ours"
         );
     }
 

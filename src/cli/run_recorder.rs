@@ -307,7 +307,7 @@ mod tests {
         let expected = [(true, skip_reason), (true, None), (false, None), (true, None)];
         assert_eq!(step_outcomes(true), expected);
         begin(5, "Delete VM vm-1");
-        assert_eq!(step_outcomes(true)[4], (true, None), "an earlier step failed");
+        assert_eq!(step_outcomes(true)[4], (true, None), "the last step counts as failed");
     }
 
     #[test]

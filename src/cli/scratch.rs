@@ -140,7 +140,7 @@ mod tests {
         let scratch = Scratch::create_below(base.path()).unwrap();
         std::fs::write(scratch.path().join("image"), "x").unwrap();
         let mode = scratch.path().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700, "only the owner may read it");
+        assert_eq!(mode & 0o777, 0o700, "others have access to it");
         drop(scratch);
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }

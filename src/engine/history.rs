@@ -539,7 +539,7 @@ mod tests {
             .iter()
             .map(|recorded_run| OffsetDateTime::parse(&recorded_run.record.started_at, &Rfc3339).unwrap())
             .collect();
-        assert!(times.is_sorted_by(|one, other| one >= other), "newest first: {times:?}");
+        assert!(times.is_sorted_by(|one, other| one >= other), "the newest is not the first: {times:?}");
     }
 
     #[test]

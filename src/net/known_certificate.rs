@@ -213,8 +213,11 @@ mod tests {
         };
         assert!(accepts(&known_certificate));
         assert!(accepts(&issue_certificate(&authority, HOST, 2025)), "a valid certificate is rejected");
-        assert!(!accepts(&issue_certificate(&authority, HOST, 2020)), "expired, and not known");
-        assert!(!accepts(&certificate_of_other_host), "known, and of another host");
-        assert!(!accepts(&foreign_certificate), "known, and of another CA");
+        assert!(
+            !accepts(&issue_certificate(&authority, HOST, 2020)),
+            "an expired certificate that is not known is accepted"
+        );
+        assert!(!accepts(&certificate_of_other_host), "a known certificate of another host is accepted");
+        assert!(!accepts(&foreign_certificate), "a known certificate of another CA is accepted");
     }
 }

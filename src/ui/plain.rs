@@ -361,7 +361,7 @@ mod tests {
         let plain = Plain::new(options, output);
         let mut state = PlainState { tree, ..PlainState::default() };
         plain.inner.print_heartbeats(&mut state);
-        assert_eq!(captured_lines.lock().len(), 0, "a line was printed a moment ago");
+        assert_eq!(captured_lines.lock().len(), 0, "a line was printed before its interval was over");
         state.tree.get_mut(2).unwrap().last_printed -= HEARTBEAT_INTERVAL;
         plain.inner.print_heartbeats(&mut state);
         plain.inner.print_heartbeats(&mut state);

@@ -215,7 +215,7 @@ fn attributes_are_those_of_the_archive() {
     );
     assert!(content.attributes[Path::new("hard")].is_file());
     assert!(!content.attributes[Path::new("home/link")].is_file());
-    assert_eq!(mode(&scratch.destination().join("home/setuid")), 0o755, "nothing unpacked is setuid");
+    assert_eq!(mode(&scratch.destination().join("home/setuid")), 0o755, "an unpacked file is setuid");
 
     let root = Tar::default().owned_raw((3, 4), EntryType::Directory, b"./", 0o700, b"", b"").file("a", "");
     let content = Scratch::new().unpack_with(&root.tgz(), &options).unwrap();
@@ -390,7 +390,7 @@ fn packed_tree_is_unpacked_as_it_was() {
     {
         assert_eq!(mode(&out_path(name)), expected, "{name}");
     }
-    assert_eq!(mode(&out_path("program")), 0o755, "nothing becomes setuid");
+    assert_eq!(mode(&out_path("program")), 0o755, "an unpacked file became setuid");
     assert_eq!(fs::metadata(out_path("program")).unwrap().modified().unwrap(), time);
     assert_eq!(fs::read_to_string(out_path("read-only/below/file")).unwrap(), "content");
     assert_eq!(fs::read_link(out_path("link")).unwrap(), Path::new("/var/vcap/packages/other"));

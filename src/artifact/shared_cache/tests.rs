@@ -220,7 +220,7 @@ fn wrong_content_is_not_used_and_warned_of_once() {
     }
     drop(objects);
     assert_eq!((machine.get(&sha1(b"one")), machine.get(&sha1(b"two"))), (None, None));
-    assert_eq!(machine.get(&sha1(b"three")).unwrap(), b"three", "other entries are used");
+    assert_eq!(machine.get(&sha1(b"three")).unwrap(), b"three", "an undamaged entry was not used");
     let warning = machine.warning();
     for part in [&format!("downloads/sha1-{}", sha1(b"one")), "memory://cache", "does not match"] {
         assert!(warning.contains(part), "{part}: {warning}");
@@ -446,7 +446,7 @@ fn entries_are_listed_verified_and_removed() {
     };
     assert_eq!(problems(&[&key]), Vec::<String>::new());
     let untrusted = problems(&[&other]);
-    assert_eq!(untrusted.len(), 2, "each package once: {untrusted:?}");
+    assert_eq!(untrusted.len(), 2, "a package is not listed once: {untrusted:?}");
     assert!(untrusted[0].ends_with("signed by a key that is not trusted"), "{untrusted:?}");
     let download = format!("downloads/sha1-{}", sha1(b"x"));
     memory.objects.lock().insert(download.clone(), b"z".to_vec());
@@ -476,7 +476,7 @@ fn directory_is_read_by_others_and_never_waits() {
     storage.write("downloads/a", &mut &b"content"[..], 7).unwrap();
     let part = storage.read("downloads/a", 2, 3).unwrap().unwrap();
     assert_eq!((part.bytes.as_slice(), part.total), (&b"nte"[..], 7));
-    assert_eq!(fs::read_dir(root.join("downloads")).unwrap().count(), 1, "no temporary file is left");
+    assert_eq!(fs::read_dir(root.join("downloads")).unwrap().count(), 1, "a temporary file was left");
     let mode = fs::metadata(root.join("downloads/a")).unwrap().permissions().mode();
     assert_eq!(mode & 0o400, 0o400);
 

@@ -213,7 +213,7 @@ mod tests {
                 );
             }
             assert_eq!(metadata("sparse").len(), 64 << 20);
-            assert!(metadata("sparse").blocks() * 512 < 8 << 20, "holes stay holes");
+            assert!(metadata("sparse").blocks() * 512 < 8 << 20, "the copy has no holes");
             let mut tail = Vec::new();
             let mut sparse = File::open(target.join("sparse")).unwrap();
             sparse.seek(SeekFrom::Start(32 << 20)).unwrap();

@@ -184,7 +184,7 @@ mod tests {
         let namesake = ProcessIdentity { start_time: identity.start_time + 1, ..identity.clone() };
         assert!(!namesake.is_running().unwrap());
         namesake.stop(Duration::ZERO).unwrap();
-        assert!(identity.is_running().unwrap(), "a namesake must not be signalled");
+        assert!(identity.is_running().unwrap(), "stopping a namesake stopped this process");
         let earlier_boot = ProcessIdentity { boot_id: "x".into(), ..identity.clone() };
         assert!(!earlier_boot.is_running().unwrap());
         assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());
@@ -194,7 +194,7 @@ mod tests {
         assert!(!other_namespace.has_ended_here().unwrap());
 
         identity.stop(Duration::from_secs(5)).unwrap();
-        assert!(!identity.is_running().unwrap(), "a zombie does not run");
+        assert!(!identity.is_running().unwrap(), "a zombie counts as running");
         child.wait().unwrap();
         identity.stop(Duration::ZERO).unwrap();
     }

@@ -189,7 +189,7 @@ mod tests {
             assert!(qmp.wait_for(Duration::from_secs(5), |event| event["event"] == name).unwrap(), "{name}");
         }
         server.join().unwrap();
-        assert!(qmp.run("z", &json!({})).is_err(), "QEMU has ended");
+        assert!(qmp.run("z", &json!({})).is_err(), "QEMU answered after its end");
     }
 
     #[test]

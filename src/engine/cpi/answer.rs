@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(
             vm(V1, pair.clone()),
             Some((vm_without_networks.clone(), true)),
-            "no networks in v1, but a VM"
+            "v1 has no VM, or a VM with networks"
         );
         assert_eq!(vm(MIXED_TERMS, json!("vm")), Some((vm_without_networks.clone(), false)));
         assert_eq!(vm(MIXED_TERMS, pair.clone()), Some((vm_with_networks.clone(), false)));
@@ -323,7 +323,7 @@ mod tests {
         assert!(
             hint(V2, json!(true)).is_err() && hint(V2, json!([])).is_err() && hint(V2, json!(3)).is_err()
         );
-        assert_eq!(hint(V1, json!(true)), Ok(Answer::Nothing), "version 1 answers nothing");
+        assert_eq!(hint(V1, json!(true)), Ok(Answer::Nothing), "a disk hint was read in version 1");
     }
 
     #[test]

@@ -359,7 +359,7 @@ mod tests {
         let text =
             r#"{"effect":"update_disk","cid":"disk-1","size":2,"cloud_properties":{},"old_record_id":"i"}"#;
         let effect: Effect = serde_json::from_str(text).unwrap();
-        assert!(effect.creates(), "the answer may name a disk that nothing else knows");
+        assert!(effect.creates(), "an update that may rename the disk counts as creating nothing");
         let renamed_disk = |answer: Answer| match effect.changes(&answer).unwrap().as_slice() {
             [Change::DiskUpdated { size: 2, cloud_properties: Some(_), renamed_disk: disk, .. }] => {
                 disk.clone()

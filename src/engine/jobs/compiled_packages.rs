@@ -363,12 +363,12 @@ mod tests {
         assert_eq!(find(&key), None);
         let archive = put(&package_store, &key, b"content");
         assert_eq!(find(&key), Some(archive.clone()));
-        assert_eq!(put(&package_store, &key, b"content"), archive, "twice the same is one");
+        assert_eq!(put(&package_store, &key, b"content"), archive, "the same package is stored twice");
         assert_eq!(find(&other), None);
 
         fs::write(&archive.path, b"c0ntent").unwrap();
         assert_eq!(find(&key), None);
-        assert!(!archive.path.exists(), "a bad file is thrown away");
+        assert!(!archive.path.exists(), "a damaged file was kept");
     }
 
     #[test]

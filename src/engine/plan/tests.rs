@@ -524,7 +524,7 @@ fn changed_disk_stays_unless_the_cpi_declines() {
         assert_eq!(plan.steps[3].reason, reason);
         assert!(step.describe("bosh/0").contains("in place if the CPI can, otherwise copy its data"));
         assert_eq!(steps(&plan.with_disk_copy(3)), copies_disk(Some(step), &disk_spec));
-        assert_eq!(plan.with_disk_copy(0), plan, "only a change of a disk can be declined");
+        assert_eq!(plan.with_disk_copy(0), plan, "a step that changes no disk was replaced");
     }
 }
 
@@ -539,7 +539,11 @@ fn snapshot_comes_before_the_vm_is_replaced_and_goes_when_its_time_is_over() {
     let [stop, delete] = stop_and_delete().try_into().unwrap();
     assert_eq!(planned_steps[..3], [stop, snapshot.clone(), delete]);
     let in_place = Case { options: options(""), ..other_port() }.plan(&state);
-    assert_eq!(steps(&in_place), [Step::UpdateVm(handle("vm-1"))], "the disk is not in danger");
+    assert_eq!(
+        steps(&in_place),
+        [Step::UpdateVm(handle("vm-1"))],
+        "a snapshot is taken although the disk is not in danger"
+    );
 
     let kept_until = |cid: &str, keep_until: Option<&str>| {
         let keep_until = keep_until.map(str::to_owned);
@@ -766,7 +770,7 @@ fn newer_upload_of_a_stemcell_is_used() {
         ..state.stemcells[0].clone()
     };
     state.apply(Change::StemcellCreated(second_stemcell)).unwrap();
-    assert!(Case::default().plan(&state).is_empty(), "the VM was made from the older one");
+    assert!(Case::default().plan(&state).is_empty(), "an upload that the VM does not use led to a plan");
     let recreate = PlanOptions { replaces_unchanged_vm: true, ..PlanOptions::default() };
     let steps = steps(&Case { options: recreate, ..Case::default() }.plan(&state));
     let newer = Step::CreateVm(StemcellRef::Existing("id-again".into()));

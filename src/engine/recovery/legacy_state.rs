@@ -160,7 +160,7 @@ mod tests {
                 (state.stemcells[0].cid.as_str(), state.stemcells[0].name.as_str()),
                 ("ami-1", "light")
             );
-            assert_eq!(state_of(&text).unwrap().unwrap(), state, "the ids are the same each time");
+            assert_eq!(state_of(&text).unwrap().unwrap(), state, "the ids differ each time");
             assert!(State::parse(&state.to_bytes().unwrap()).is_ok());
         }
     }

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(reopened_content.get("vm").unwrap().as_deref(), Some("{\"a\":1}"));
         reopened_content.delete("vm").unwrap();
         reopened_content.delete("vm").unwrap();
-        assert!(!path.exists(), "the last one takes the file with it");
+        assert!(!path.exists(), "the file remained after its last entry");
     }
 
     #[test]

@@ -225,7 +225,11 @@ mod tests {
         assert!(!serde_json::to_string(&record).unwrap().contains("hunter2"));
         assert_eq!(record.changed_names(&deployed_values), Vec::<&str>::new());
         let now = values(&[("a", Some("hunter3"), true), ("b", None, false), ("c", Some("3"), true)]);
-        assert_eq!(record.changed_names(&now), ["a", "b"], "c had no value");
+        assert_eq!(
+            record.changed_names(&now),
+            ["a", "b"],
+            "a variable without a deployed value counts as changed"
+        );
         assert_eq!(record.names_with_missing_source(&now), Vec::<&str>::new());
         assert_eq!(digests_of(&values(&[("a", None, false)])), None);
     }

@@ -367,11 +367,14 @@ mod tests {
     fn call_counts_as_made_after_the_answer_file_rename() {
         let directory = tempfile::tempdir().unwrap();
         let (journal, call) = call(directory.path());
-        assert!(matches!(call.read_progress().unwrap(), CallProgress::NeverStarted), "announced only");
+        assert!(
+            matches!(call.read_progress().unwrap(), CallProgress::NeverStarted),
+            "a call that was only announced counts as started"
+        );
         let file = call.create_answer_file().unwrap();
         assert!(
             matches!(call.read_progress().unwrap(), CallProgress::Running),
-            "another process is about to start it"
+            "a call that is about to start does not count as running"
         );
         drop(file);
         wait_until("killed before it started", || {
@@ -391,7 +394,7 @@ mod tests {
 
         assert_eq!(journal.read_open_calls::<serde_json::Value>().unwrap().len(), 1);
         call.settle().unwrap();
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a settled call leaves nothing");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a settled call left files");
     }
 
     #[test]

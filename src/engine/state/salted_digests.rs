@@ -202,7 +202,7 @@ mod tests {
         assert_ne!(
             leaves,
             Leaves::of([("/name", "\"bosh\""), ("/password", "\"hunter2\"")]),
-            "the salt is fresh"
+            "two digests have the same salt"
         );
     }
 

@@ -275,7 +275,7 @@ mod tests {
         assert!(error.to_string().contains("create-env"), "{error}");
         drop(first);
         Store::open(&storage_at(&path), &holder()).unwrap();
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "a lock leaves nothing behind");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "the lock left files");
     }
 
     #[test]
@@ -337,7 +337,7 @@ mod tests {
                 (version.name.as_str(), version.state.as_ref().unwrap().current_deploy_digest.as_str())
             })
             .collect();
-        assert_eq!(digests, [("bak", ""), ("1", "abc")], "one version for each run");
+        assert_eq!(digests, [("bak", ""), ("1", "abc")], "not one version for each run");
         store.remove().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
@@ -430,7 +430,7 @@ mod tests {
         fs::write(&file, "{}").unwrap();
         drop(store);
         let mut store = Store::open(&storage_at(&path), &holder()).unwrap();
-        assert!(file.exists(), "the call may have made a VM");
+        assert!(file.exists(), "the registry of a VM that may exist was removed");
         let vm = crate::state::VmRecord {
             cid: "vm-1".parse().unwrap(),
             agent_id: "a".into(),

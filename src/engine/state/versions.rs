@@ -111,7 +111,7 @@ mod tests {
         for run in 1..=13 {
             write(&path, run);
             assert_eq!(keep(&storage).unwrap(), run as u64);
-            assert_eq!(keep(&storage).unwrap(), run as u64, "the same version twice");
+            assert_eq!(keep(&storage).unwrap(), run as u64, "an unchanged state became a new version");
         }
         let kept_versions = read_versions(&storage).unwrap();
         let names: Vec<&str> = kept_versions.iter().map(|version| version.name.as_str()).collect();

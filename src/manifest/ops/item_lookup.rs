@@ -302,7 +302,11 @@ mod tests {
         assert_eq!(lookup.find(items, "name", "n7"), LookupResult::One(7));
         assert_eq!(lookup.find(items, "name", "absent"), LookupResult::None);
         assert_eq!(lookup.find(items, "role", "r1"), LookupResult::Unknown);
-        assert_eq!(lookup.find(items, "role", "r1"), LookupResult::Unknown, "several items have it");
+        assert_eq!(
+            lookup.find(items, "role", "r1"),
+            LookupResult::Unknown,
+            "one of several equal items was found"
+        );
         let short = &items[..MIN_ITEMS - 1];
         assert_eq!(lookup.find(short, "name", "n7"), LookupResult::Unknown);
         assert_eq!(lookup.find(short, "name", "n7"), LookupResult::Unknown);

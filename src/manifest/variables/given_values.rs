@@ -440,7 +440,7 @@ mod tests {
             ("x=y", serde_json::json!("x=y")),
         ] {
             if text == "'" {
-                assert!(parse_var("a='", "--var").is_err(), "an open quote is no YAML");
+                assert!(parse_var("a='", "--var").is_err(), "an open quote is accepted");
                 continue;
             }
             let (name, value) = parse_var(&format!("a={text}"), "--var").unwrap();

@@ -384,7 +384,7 @@ mod tests {
             yaml::load("{ca: one, certificate: two, private_key: three}", Path::new("tls.yml")).unwrap();
         let pair = yaml::load("{public_key: one, private_key: two}", Path::new("rsa.yml")).unwrap();
         store.keep_previous(&[("rsa".to_owned(), pair)]);
-        assert!(store.previous().is_none(), "keys are of no use");
+        assert!(store.previous().is_none(), "a key pair was kept as a previous value");
         store.keep_previous(&[("b".to_owned(), tls)]);
         for number in 1..=5 {
             store.keep_previous(&[("a".to_owned(), Node::string(format!("old-{number}")))]);
@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(store.names().collect::<Vec<_>>(), ["a", "b"]);
         let rotations = previous::rotations(store.previous().unwrap());
         let first = rotations[0][0].1.as_str();
-        assert_eq!((rotations.len(), first), (5, Some("old-5")), "the latest is the first");
+        assert_eq!((rotations.len(), first), (5, Some("old-5")), "the latest rotation is not the first");
         store.save().unwrap();
         let text = std::fs::read_to_string(store.path()).unwrap();
         assert!(text.contains("monopile_previous:") && !text.contains("three"), "{text}");
@@ -476,7 +476,7 @@ mod tests {
         std::fs::write(store.path(), "").unwrap();
         store.lock().unwrap();
         store.unlock();
-        assert!(store.path().exists(), "a file that was there stays");
+        assert!(store.path().exists(), "unlocking removed a file that existed before");
     }
 
     #[test]

@@ -620,7 +620,7 @@ mod tests {
         let detached_disk = Some((ProblemKind::DetachedDisk, vec![Repair::ReattachDisk]));
         assert_eq!(mismatch(Some(&["e"]), &[]), detached_disk);
         assert_eq!(mismatch(Some(&[]), &[]), detached_disk);
-        assert_eq!(mismatch(Some(&[]), &["d"]), None, "the agent has it mounted");
+        assert_eq!(mismatch(Some(&[]), &["d"]), None, "a mounted disk is a problem");
         let unmounted_disk = Some((ProblemKind::UnmountedDisk, vec![Repair::MountDisk]));
         assert_eq!(mismatch(Some(&["d"]), &["e"]), unmounted_disk);
         assert_eq!(mismatch(None, &[]), unmounted_disk);

@@ -523,10 +523,14 @@ mod tests {
         assert_eq!(seconds(&content, Some(0)), Some(32));
         assert_eq!(seconds(&content, Some(31)), Some(1));
         assert_eq!(seconds(&content, Some(32)), None);
-        assert_eq!(seconds(b"damaged", Some(40)), Some(22), "as long as ours");
+        assert_eq!(seconds(b"damaged", Some(40)), Some(22), "a damaged lease has another length than ours");
         assert_eq!(seconds(b"damaged", Some(62)), None);
-        assert!(seconds(&content, None).is_some(), "a server without a clock");
+        assert!(seconds(&content, None).is_some(), "the lease of a server without a clock has expired");
         let endless = String::from_utf8(content.clone()).unwrap().replace(": 30,", ": 18446744073709551615,");
-        assert_eq!(seconds(endless.as_bytes(), Some(0)), Some(3602), "no longer than the longest lease");
+        assert_eq!(
+            seconds(endless.as_bytes(), Some(0)),
+            Some(3602),
+            "a lease is longer than the longest one"
+        );
     }
 }
