@@ -27,7 +27,7 @@ const STRETCH: u64 = 1 << 20;
 
 /// Returns an empty directory below the results.
 pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
-    let path = suite.out.join("work").join(name);
+    let path = suite.output_directory.join("work").join(name);
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();
     path
@@ -36,7 +36,7 @@ pub(crate) fn fresh(suite: &Suite, name: &str) -> PathBuf {
 /// Returns a stemcell with an image of `bytes` bytes: one gzip member with `stemcell.MF` and `image`. Three
 /// quarters of the image are incompressible, as in most disk images. The stemcell is built once.
 pub(crate) fn stemcell(suite: &Suite, bytes: u64) -> Hashed {
-    let directory = suite.out.join("fixtures");
+    let directory = suite.output_directory.join("fixtures");
     fs::create_dir_all(&directory).unwrap();
     let path = directory.join(format!("stemcell-{}-mib.tgz", bytes >> 20));
     if !path.exists() {

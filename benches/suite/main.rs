@@ -78,7 +78,7 @@ pub struct Suite {
     pub is_quick: bool,
     runs: Option<usize>,
     /// The directory for results.
-    pub out: PathBuf,
+    pub output_directory: PathBuf,
     /// The directory of templates to measure with.
     pub templates: Option<PathBuf>,
     /// The `bosh` binary to compare with.
@@ -114,12 +114,13 @@ fn main() -> ExitCode {
         eprintln!("benches/run: there is no row '{unknown}'; `benches/run --list` lists the rows");
         return ExitCode::from(2);
     }
-    let out = options.out.unwrap_or_else(|| target().join("bench"));
-    std::fs::create_dir_all(&out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let output_directory = options.out.unwrap_or_else(|| target().join("bench"));
+    std::fs::create_dir_all(&output_directory)
+        .unwrap_or_else(|error| panic!("{}: {error}", output_directory.display()));
     let suite = Suite {
         is_quick: options.quick,
         runs: options.runs,
-        out: out.canonicalize().unwrap(),
+        output_directory: output_directory.canonicalize().unwrap(),
         templates: options.templates,
         bosh: std::env::var_os("BOSH_CLI").map(PathBuf::from),
     };
@@ -133,7 +134,7 @@ fn main() -> ExitCode {
         // Results are written after each row, so that they survive a later failure.
         report::write(&suite, &results);
     }
-    println!("{}", std::fs::read_to_string(suite.out.join(report::TABLE_FILE)).unwrap());
+    println!("{}", std::fs::read_to_string(suite.output_directory.join(report::TABLE_FILE)).unwrap());
     let is_missed = results.iter().flat_map(|(_, findings)| &findings.checks).any(|check| !check.is_met);
     match is_missed && !suite.is_quick {
         true => ExitCode::FAILURE,

@@ -110,13 +110,13 @@ impl LogsArgs {
             };
         }
         // Logs are printed line by line, because they may exceed the memory. Followed lines appear at once.
-        let mut out = BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock());
+        let mut stdout = BufWriter::with_capacity(BUFFER_BYTES, std::io::stdout().lock());
         let mut write_error = None;
         let is_followed = self.follow;
         let mut print = |line: &str| {
-            let flush = |out: &mut BufWriter<_>| if is_followed { out.flush() } else { Ok(()) };
+            let flush = |stdout: &mut BufWriter<_>| if is_followed { stdout.flush() } else { Ok(()) };
             if write_error.is_none()
-                && let Err(error) = writeln!(out, "{line}").and_then(|()| flush(&mut out))
+                && let Err(error) = writeln!(stdout, "{line}").and_then(|()| flush(&mut stdout))
             {
                 write_error = Some(error.kind());
                 // The reader has closed the pipe, so the run ends as after a signal.
@@ -129,7 +129,7 @@ impl LogsArgs {
             (false, false) => inspection::print_logs(&request, run, &mut print),
         };
         if write_error.is_none() {
-            write_error = out.flush().err().map(|error| error.kind());
+            write_error = stdout.flush().err().map(|error| error.kind());
         }
         match write_error {
             Some(std::io::ErrorKind::BrokenPipe) => {}

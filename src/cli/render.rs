@@ -61,12 +61,12 @@ impl RenderArgs {
                 file.content = without_secrets(&file.content, &session.redactor);
             }
         }
-        let Some(out) = self.out else {
+        let Some(directory) = self.out else {
             return Ok(CommandResult::Output(files_with_headers(&files)));
         };
-        let out = paths::expand(&out, paths::home().as_deref());
+        let directory = paths::expand(&directory, paths::home().as_deref());
         for file in &files {
-            write(&out, file)?;
+            write(&directory, file)?;
         }
         Ok(CommandResult::Output(Vec::new()))
     }
@@ -98,8 +98,8 @@ fn without_secrets(content: &[u8], redactor: &Redactor) -> Vec<u8> {
 }
 
 /// Writes a file that only its owner can read, because it may hold credentials.
-fn write(out: &Path, file: &JobFile) -> Result<()> {
-    let path = out.join(&file.target);
+fn write(directory: &Path, file: &JobFile) -> Result<()> {
+    let path = directory.join(&file.target);
     let write_error =
         |error| Error::io(format!("writing '{}'", path.display()), error).with_path_hint(&path, "--out DIR");
     if let Some(directory) = path.parent() {

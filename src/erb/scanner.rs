@@ -69,8 +69,8 @@ impl Output {
 
 /// Splits a template. Every text is a valid template: an unclosed tag is text.
 pub(super) fn scan(source: &str) -> ScannedTemplate {
-    let mut out = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], is_line_empty: true };
-    out.push(&format!("{OUTPUT_VARIABLE} = +''"), 1);
+    let mut output = Output { ruby: String::new(), texts: Vec::new(), lines: vec![1], is_line_empty: true };
+    output.push(&format!("{OUTPUT_VARIABLE} = +''"), 1);
     let mut rest = source;
     let mut line = 1u32;
     let mut text = String::new();
@@ -81,7 +81,7 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
         if let Some(text_after) = tag.strip_prefix("<%%") {
             text.push_str(text_before);
             if text_before == "\n" {
-                out.push_text(&mut text, text_line);
+                output.push_text(&mut text, text_line);
                 text_line = line;
             }
             text.push_str("<%");
@@ -106,14 +106,14 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
         };
         text.push_str(new_text);
         line += newlines(text_before);
-        out.push_text(&mut text, text_line);
+        output.push_text(&mut text, text_line);
         let Some(tag) = find_tag_end(code) else {
             // Ruby's ERB drops the opening of an unclosed tag and treats the rest as text.
             rest = code;
             text_line = line;
             break;
         };
-        push_tag(&mut out, kind, &tag.code, line);
+        push_tag(&mut output, kind, &tag.code, line);
         line += newlines(&code[..tag.length]);
         rest = &code[tag.length..];
         if tag.trims_line {
@@ -121,27 +121,27 @@ pub(super) fn scan(source: &str) -> ScannedTemplate {
                 line += 1;
                 rest = next;
             }
-            out.push_line_break(line);
+            output.push_line_break(line);
         }
         text_line = line;
     }
     text.push_str(rest);
-    out.push_text(&mut text, text_line);
-    out.push(OUTPUT_VARIABLE, line);
-    ScannedTemplate { ruby: out.ruby, texts: out.texts, lines: out.lines }
+    output.push_text(&mut text, text_line);
+    output.push(OUTPUT_VARIABLE, line);
+    ScannedTemplate { ruby: output.ruby, texts: output.texts, lines: output.lines }
 }
 
 /// Appends the code of a tag. `kind` is `=` for output, `#` for a comment, and a space for other code.
-fn push_tag(out: &mut Output, kind: char, content: &str, line: u32) {
+fn push_tag(output: &mut Output, kind: char, content: &str, line: u32) {
     match kind {
-        '=' => out.push(&format!("{OUTPUT_VARIABLE}.<<(({content}{OUTPUT_END}"), line),
+        '=' => output.push(&format!("{OUTPUT_VARIABLE}.<<(({content}{OUTPUT_END}"), line),
         '#' => {}
         _ => match content.strip_suffix('\n') {
             Some(without_break) => {
-                out.push(without_break, line);
-                out.push_line_break(line + newlines(content));
+                output.push(without_break, line);
+                output.push_line_break(line + newlines(content));
             }
-            None => out.push(content, line),
+            None => output.push(content, line),
         },
     }
 }

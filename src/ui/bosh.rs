@@ -111,9 +111,9 @@ impl BoshDocument {
     /// Prints the document. Like the bosh CLI, prints no line break after it.
     fn print(&self) {
         let text = self.content.lock().encode();
-        let mut out = std::io::stdout().lock();
+        let mut stdout = std::io::stdout().lock();
         // A closed standard output does not change the result of the run.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     }
 }
 

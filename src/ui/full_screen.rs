@@ -113,8 +113,8 @@ fn fit_frame(text: &str, (columns, rows): (usize, usize)) -> String {
 
 /// Writes to standard output and flushes. Returns false if the reader is gone.
 fn write(text: &str) -> bool {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
 #[cfg(test)]

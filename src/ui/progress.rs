@@ -67,7 +67,7 @@ impl Progress {
     ) -> Self {
         let state = Arc::<Mutex<DisplayState>>::default();
         let shared_state = Arc::clone(&state);
-        let frame = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+        let frame = move |_: &ProgressState, writer: &mut dyn std::fmt::Write| {
             let (columns, rows) = canvas::stderr_size();
             let space = TerminalSpace {
                 columns: columns.into(),
@@ -76,7 +76,7 @@ impl Progress {
                 shows_unicode: options.shows_unicode,
             };
             let state = shared_state.lock();
-            let _ = out
+            let _ = writer
                 .write_str(&frame::lines(&state.tree, state.step.as_ref(), space, Instant::now()).join("\n"));
         };
         let style =

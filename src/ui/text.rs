@@ -101,8 +101,8 @@ impl OutputStreams {
         if self.capture("out", line) {
             return;
         }
-        let mut out = std::io::stdout().lock();
-        let _ = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(format!("{line}\n").as_bytes()).and_then(|()| stdout.flush());
     }
 
     /// Prints a warning, an error or a log line.

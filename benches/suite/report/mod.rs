@@ -17,16 +17,16 @@ const JSON_FILE: &str = "results.json";
 
 /// Writes the results so far.
 pub(crate) fn write(suite: &Suite, results: &[(&Row, Findings)]) {
-    fs::write(suite.out.join(TABLE_FILE), table::markdown(suite, results)).unwrap();
+    fs::write(suite.output_directory.join(TABLE_FILE), table::markdown(suite, results)).unwrap();
     let rows: Vec<_> = results
         .iter()
         .map(|(row, findings)| json!({"name": row.name, "work": row.work, "findings": findings}))
         .collect();
     let all = json!({"quick": suite.is_quick, "machine": machine(), "rows": rows});
-    fs::write(suite.out.join(JSON_FILE), serde_json::to_string_pretty(&all).unwrap()).unwrap();
+    fs::write(suite.output_directory.join(JSON_FILE), serde_json::to_string_pretty(&all).unwrap()).unwrap();
     for (row, findings) in results {
         if let Some(plot) = plot::growth(row.work, findings) {
-            fs::write(suite.out.join(plot_name(row)), plot).unwrap();
+            fs::write(suite.output_directory.join(plot_name(row)), plot).unwrap();
         }
     }
 }

@@ -90,10 +90,10 @@ fn logs(suite: &Suite, findings: &mut Findings, scale: u32, bytes: u64) {
     hello.create(&[]).success();
     write_log(&hello.find("work/cloud", "hello.stdout.log")[0], bytes);
     let out_path = hello.world.path("saved.tgz");
-    let out = out_path.to_str().unwrap();
+    let out_argument = out_path.to_str().unwrap();
     let save = || {
         let _ = fs::remove_file(&out_path);
-        Sample::of(&process::run(&mut hello.command("logs", &["--out", out])))
+        Sample::of(&process::run(&mut hello.command("logs", &["--out", out_argument])))
     };
     save();
     let print = || Sample::of(&process::run(&mut hello.command("logs", &[])));

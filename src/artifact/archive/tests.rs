@@ -160,24 +160,24 @@ fn unpacks_ordinary_archives_unchanged() {
         let content = scratch
             .unpack_with(&archive, &UnpackOptions { algorithms: &algorithms, ..UnpackOptions::default() })
             .unwrap();
-        let out = scratch.destination();
+        let destination = scratch.destination();
         assert_eq!(content.digest.to_string(), sha256(&archive));
         assert_eq!(content.file_digests[Path::new("bin/ctl")].to_string(), sha1(b"#!/bin/bash\n"));
         assert_eq!(content.file_digests[Path::new("hard")], content.file_digests[Path::new("bin/ctl")]);
-        assert_eq!(mode(&out.join("bin/ctl")), 0o755);
-        assert_eq!(mode(&out.join("setuid")), 0o755);
-        assert_eq!(mode(&out.join("secret")), 0o600);
-        assert_eq!(mode(&out.join("closed")), 0o700);
-        assert_eq!(fs::read_link(out.join("link")).unwrap(), Path::new("bin/ctl"));
-        assert_eq!(fs::read_to_string(out.join("bin/up")).unwrap(), "s");
-        assert_eq!(fs::read_to_string(out.join(&long)).unwrap(), "long");
-        assert_eq!(fs::read_to_string(out.join("päth")).unwrap(), "pax");
-        assert_eq!(fs::read_to_string(out.join("old")).unwrap(), "v7");
-        assert_eq!(fs::read_to_string(out.join("case")).unwrap(), "2");
-        assert!(out.join("olddir").is_dir());
-        let modified = fs::metadata(out.join("bin/ctl")).unwrap().modified().unwrap();
+        assert_eq!(mode(&destination.join("bin/ctl")), 0o755);
+        assert_eq!(mode(&destination.join("setuid")), 0o755);
+        assert_eq!(mode(&destination.join("secret")), 0o600);
+        assert_eq!(mode(&destination.join("closed")), 0o700);
+        assert_eq!(fs::read_link(destination.join("link")).unwrap(), Path::new("bin/ctl"));
+        assert_eq!(fs::read_to_string(destination.join("bin/up")).unwrap(), "s");
+        assert_eq!(fs::read_to_string(destination.join(&long)).unwrap(), "long");
+        assert_eq!(fs::read_to_string(destination.join("päth")).unwrap(), "pax");
+        assert_eq!(fs::read_to_string(destination.join("old")).unwrap(), "v7");
+        assert_eq!(fs::read_to_string(destination.join("case")).unwrap(), "2");
+        assert!(destination.join("olddir").is_dir());
+        let modified = fs::metadata(destination.join("bin/ctl")).unwrap().modified().unwrap();
         assert_eq!(modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs(), 1_700_000_000);
-        assert!(!tree_of(&out).iter().any(|name| name.contains("PaxHeaders")));
+        assert!(!tree_of(&destination).iter().any(|name| name.contains("PaxHeaders")));
     }
 }
 
@@ -233,13 +233,13 @@ fn verbatim_links_are_written_but_not_followed() {
     assert_eq!(fs::read_link(scratch.destination().join("l")).unwrap(), Path::new("/var/vcap/packages/x"));
 
     let scratch = Scratch::new();
-    let out = scratch.directory.path().display().to_string();
+    let outside = scratch.directory.path().display().to_string();
     for archive in [
-        Tar::default().symlink("l", &out).file("l/victim", "x").tgz(),
+        Tar::default().symlink("l", &outside).file("l/victim", "x").tgz(),
         Tar::default().symlink("l", "../..").file("l/victim", "x").tgz(),
         Tar::default().symlink("l", "../../victim").file("l", "x").tgz(),
-        Tar::default().symlink("l", &out).hard_link("h", "l/victim").tgz(),
-        Tar::default().symlink("l", &format!("{out}/victim")).hard_link("h", "l").tgz(),
+        Tar::default().symlink("l", &outside).hard_link("h", "l/victim").tgz(),
+        Tar::default().symlink("l", &format!("{outside}/victim")).hard_link("h", "l").tgz(),
     ] {
         scratch.unpack_with(&archive, &options).unwrap_err();
         scratch.assert_untouched("verbatim");

@@ -48,14 +48,14 @@ impl ImageWorld {
 
     /// Unpacks an image to the directory `out`, or returns the error.
     fn unpack(&self, image: impl Read + Seek) -> std::result::Result<PathBuf, String> {
-        let out = self.path("out");
-        let _ = fs::remove_dir_all(&out);
+        let destination = self.path("out");
+        let _ = fs::remove_dir_all(&destination);
         let limits = UnpackLimits { entries: 2000, ..UnpackLimits::default() };
         let options =
             UnpackOptions { limits, links: Links::Verbatim, skips_devices: true, ..UnpackOptions::default() };
-        let result = unpack(image, "the disk", Path::new("d.img"), &out, &options, &mut |_| {});
+        let result = unpack(image, "the disk", Path::new("d.img"), &destination, &options, &mut |_| {});
         assert!(!self.path("out.partial").exists());
-        result.map(|()| out).map_err(|error| error.chain().join(": "))
+        result.map(|()| destination).map_err(|error| error.chain().join(": "))
     }
 
     #[track_caller]
@@ -110,7 +110,7 @@ fn build_tree(root: &Path) {
 
 /// Checks that `out` has the tree of [`build_tree`], without its fifo and special permissions.
 #[track_caller]
-fn check(root: &Path, out: &Path) {
+fn check(root: &Path, destination: &Path) {
     let list = |root: &Path| -> Vec<(PathBuf, u32, Vec<u8>)> {
         let entries = walkdir::WalkDir::new(root).min_depth(1).sort_by_file_name().into_iter().flatten();
         let entries =
@@ -127,17 +127,17 @@ fn check(root: &Path, out: &Path) {
         };
         entries.map(entry).collect()
     };
-    let (expected, actual) = (list(root), list(out));
+    let (expected, actual) = (list(root), list(destination));
     assert!(expected.len() > 1000);
     for (expected, actual) in expected.iter().zip(&actual) {
         assert_eq!((&expected.0, &expected.1), (&actual.0, &actual.1));
         assert!(expected.2 == actual.2, "{:?}", expected.0);
     }
     assert_eq!(expected.len(), actual.len());
-    let metadata = |name: &str| out.join(name).symlink_metadata().unwrap();
+    let metadata = |name: &str| destination.join(name).symlink_metadata().unwrap();
     assert_eq!(metadata("usr/bin/su").mode() & 0o7000, 0);
     assert_eq!(metadata("usr/bin/sh").ino(), metadata("usr/bin/bash").ino());
-    assert!(!out.join("fifo").exists());
+    assert!(!destination.join("fifo").exists());
 }
 
 /// Puts file systems into the partitions of a disk with a boot record.

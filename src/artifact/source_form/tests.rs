@@ -88,12 +88,12 @@ impl Dir {
 /// Returns the names of an archive's files, each with its content or link target.
 fn contents(archive: &Path) -> Vec<(String, String)> {
     let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("out");
-    unpack_file(archive, "it", &out, None, &UnpackOptions::default(), &mut |_, _| {}).unwrap();
+    let destination = directory.path().join("out");
+    unpack_file(archive, "it", &destination, None, &UnpackOptions::default(), &mut |_, _| {}).unwrap();
     let mut entries = Vec::new();
-    for entry in walkdir::WalkDir::new(&out).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(&destination).sort_by_file_name() {
         let entry = entry.unwrap();
-        let name = entry.path().strip_prefix(&out).unwrap().display().to_string();
+        let name = entry.path().strip_prefix(&destination).unwrap().display().to_string();
         if entry.path_is_symlink() {
             entries.push((name, format!("-> {}", fs::read_link(entry.path()).unwrap().display())));
         } else if entry.file_type().is_file() {

@@ -317,67 +317,67 @@ fn plain(value: &Value) -> String {
 }
 
 /// Writes a value as a literal of Python.
-fn write_python(value: &Value, out: &mut String) {
+fn write_python(value: &Value, output: &mut String) {
     match value {
-        Value::Null => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => write_python_text(text, out),
-        Value::Array(items) => join(items, ["[", "]"], out, write_python),
-        Value::Object(fields) => join(fields, ["{", "}"], out, |(key, value), out| {
-            write_python_text(key, out);
-            out.push_str(": ");
-            write_python(value, out);
+        Value::Null => output.push_str("None"),
+        Value::Bool(true) => output.push_str("True"),
+        Value::Bool(false) => output.push_str("False"),
+        Value::Number(number) => output.push_str(&number.to_string()),
+        Value::String(text) => write_python_text(text, output),
+        Value::Array(items) => join(items, ["[", "]"], output, write_python),
+        Value::Object(fields) => join(fields, ["{", "}"], output, |(key, value), output| {
+            write_python_text(key, output);
+            output.push_str(": ");
+            write_python(value, output);
         }),
     }
 }
 
 /// Writes JSON on one line, with a blank after each comma and colon.
-fn write_json(value: &Value, out: &mut String) {
+fn write_json(value: &Value, output: &mut String) {
     match value {
-        Value::Array(items) => join(items, ["[", "]"], out, write_json),
-        Value::Object(fields) => join(fields, ["{", "}"], out, |(key, value), out| {
-            out.push_str(&Value::from(key.as_str()).to_string());
-            out.push_str(": ");
-            write_json(value, out);
+        Value::Array(items) => join(items, ["[", "]"], output, write_json),
+        Value::Object(fields) => join(fields, ["{", "}"], output, |(key, value), output| {
+            output.push_str(&Value::from(key.as_str()).to_string());
+            output.push_str(": ");
+            write_json(value, output);
         }),
-        other => out.push_str(&other.to_string()),
+        other => output.push_str(&other.to_string()),
     }
 }
 
 fn join<T>(
     items: impl IntoIterator<Item = T>,
     [open, close]: [&str; 2],
-    out: &mut String,
+    output: &mut String,
     write: impl Fn(T, &mut String),
 ) {
-    out.push_str(open);
+    output.push_str(open);
     for (index, item) in items.into_iter().enumerate() {
-        out.push_str(if index > 0 { ", " } else { "" });
-        write(item, out);
+        output.push_str(if index > 0 { ", " } else { "" });
+        write(item, output);
     }
-    out.push_str(close);
+    output.push_str(close);
 }
 
 /// Writes a text in single quotes, or in double quotes if it contains only single ones.
-fn write_python_text(text: &str, out: &mut String) {
+fn write_python_text(text: &str, output: &mut String) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
-    out.push(quote);
+    output.push(quote);
     for letter in text.chars() {
         match letter {
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
+            '\n' => output.push_str("\\n"),
+            '\r' => output.push_str("\\r"),
+            '\t' => output.push_str("\\t"),
             // The control characters of Unicode are below U+0100.
-            letter if letter.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            letter if letter.is_control() => output.push_str(&format!("\\x{:02x}", u32::from(letter))),
             letter => {
-                out.extend((letter == quote || letter == '\\').then_some('\\'));
-                out.push(letter);
+                output.extend((letter == quote || letter == '\\').then_some('\\'));
+                output.push(letter);
             }
         }
     }
-    out.push(quote);
+    output.push(quote);
 }
 
 #[cfg(test)]

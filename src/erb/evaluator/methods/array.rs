@@ -52,7 +52,7 @@ impl Interpreter {
                 }
             }
             "values_at" => {
-                let mut out = Vec::new();
+                let mut elements = Vec::new();
                 for index in &args.list {
                     if let Value::Range(range) = index {
                         // The range may end past the end of the array.
@@ -67,13 +67,13 @@ impl Interpreter {
                         let end = if end < 0 { end + length } else { end };
                         let end = if range.excludes_end && !range.end.is_nil() { end } else { end + 1 };
                         self.use_scratch(((end - start).max(0) as usize).saturating_mul(VALUE_BYTES))?;
-                        out.extend((start..end).map(|index| element_at(array, index)));
+                        elements.extend((start..end).map(|index| element_at(array, index)));
                         continue;
                     }
                     let index = self.index_arg(index)?;
-                    out.push(element_at(array, index));
+                    elements.push(element_at(array, index));
                 }
-                Value::array(out)
+                Value::array(elements)
             }
             "first" => match args.get(0) {
                 None => array.get(0).unwrap_or(Value::Nil),
@@ -116,9 +116,9 @@ impl Interpreter {
                     None | Some(Value::Nil) => String::new(),
                     Some(separator) => self.string_arg(&separator.clone())?,
                 };
-                let mut out = String::new();
-                self.join(array, &separator, &mut out, 0)?;
-                Value::str(out)
+                let mut joined_text = String::new();
+                self.join(array, &separator, &mut joined_text, 0)?;
+                Value::str(joined_text)
             }
             "reverse" => Value::array(array.to_vec().into_iter().rev().collect()),
             "rotate" => {
@@ -175,10 +175,10 @@ impl Interpreter {
             }
             "*" => match self.arg(args, 0)? {
                 Value::Str(separator) => {
-                    let mut out = String::new();
+                    let mut joined_text = String::new();
                     let separator = separator.get().clone();
-                    self.join(array, &separator, &mut out, 0)?;
-                    Value::str(out)
+                    self.join(array, &separator, &mut joined_text, 0)?;
+                    Value::str(joined_text)
                 }
                 count => {
                     let count = self.index_arg(&count)?;
@@ -222,9 +222,9 @@ impl Interpreter {
                     None | Some(Value::Nil) => -1,
                     Some(depth) => self.index_arg(&depth.clone())?,
                 };
-                let mut out = Vec::new();
-                self.flatten(array, depth, &mut out)?;
-                Value::array(out)
+                let mut flat_items = Vec::new();
+                self.flatten(array, depth, &mut flat_items)?;
+                Value::array(flat_items)
             }
             "assoc" | "rassoc" => {
                 let key_to_find = self.arg(args, 0)?;
@@ -286,7 +286,7 @@ impl Interpreter {
             "combination" | "permutation" => {
                 let items = array.to_vec();
                 let size = self.index_or(args, 0, items.len() as i64)?;
-                let mut out = Vec::new();
+                let mut choices = Vec::new();
                 if size >= 0 {
                     let mut indices = Vec::new();
                     self.collect_choices(
@@ -295,10 +295,10 @@ impl Interpreter {
                         name == "permutation",
                         0,
                         &mut indices,
-                        &mut out,
+                        &mut choices,
                     )?;
                 }
-                let list = Value::array(out);
+                let list = Value::array(choices);
                 match block {
                     Some(block) => {
                         for item in self.collect(&list)? {
@@ -368,11 +368,11 @@ impl Interpreter {
         is_ordered: bool,
         first_index: usize,
         indices: &mut Vec<usize>,
-        out: &mut Vec<Value>,
+        choices: &mut Vec<Value>,
     ) -> EvalResult<()> {
         self.check_depth()?;
         if indices.len() == size {
-            out.push(Value::array(indices.iter().map(|index| items[*index].clone()).collect()));
+            choices.push(Value::array(indices.iter().map(|index| items[*index].clone()).collect()));
             return Ok(());
         }
         let start = if is_ordered { 0 } else { first_index };
@@ -382,14 +382,20 @@ impl Interpreter {
                 continue;
             }
             indices.push(index);
-            self.collect_choices(items, size, is_ordered, index + 1, indices, out)?;
+            self.collect_choices(items, size, is_ordered, index + 1, indices, choices)?;
             indices.pop();
         }
         Ok(())
     }
 
-    /// Joins the elements, including those of nested arrays, and appends them to `out`.
-    fn join(&mut self, array: &Rc<RArray>, separator: &str, out: &mut String, depth: u32) -> EvalResult<()> {
+    /// Joins the elements, including those of nested arrays, and appends them to `joined_text`.
+    fn join(
+        &mut self,
+        array: &Rc<RArray>,
+        separator: &str,
+        joined_text: &mut String,
+        depth: u32,
+    ) -> EvalResult<()> {
         if depth > 500 {
             return self.raise_argument_error("recursive array join");
         }
@@ -397,29 +403,34 @@ impl Interpreter {
             self.step(1)?;
             if index > 0 {
                 self.use_scratch(separator.len())?;
-                out.push_str(separator);
+                joined_text.push_str(separator);
             }
             match item {
-                Value::Array(inner) => self.join(inner, separator, out, depth + 1)?,
+                Value::Array(inner) => self.join(inner, separator, joined_text, depth + 1)?,
                 other => {
                     let text = self.text_of(other)?;
                     self.use_scratch(text.len())?;
-                    out.push_str(&text);
+                    joined_text.push_str(&text);
                 }
             }
         }
         Ok(())
     }
 
-    pub(super) fn flatten(&mut self, array: &Rc<RArray>, depth: i64, out: &mut Vec<Value>) -> EvalResult<()> {
+    pub(super) fn flatten(
+        &mut self,
+        array: &Rc<RArray>,
+        depth: i64,
+        flat_items: &mut Vec<Value>,
+    ) -> EvalResult<()> {
         self.check_depth()?;
         for item in array.to_vec() {
             self.step(1)?;
             match &item {
-                Value::Array(inner) if depth != 0 => self.flatten(inner, depth - 1, out)?,
+                Value::Array(inner) if depth != 0 => self.flatten(inner, depth - 1, flat_items)?,
                 _ => {
                     self.use_scratch(2 * VALUE_BYTES)?;
-                    out.push(item);
+                    flat_items.push(item);
                 }
             }
         }

@@ -170,11 +170,11 @@ impl Interpreter {
             }
             "map!" | "collect!" => {
                 let block = self.block_arg(args)?;
-                let mut out = Vec::new();
+                let mut new_items = Vec::new();
                 for item in array.to_vec() {
-                    out.push(self.yield_one(&block, item)?);
+                    new_items.push(self.yield_one(&block, item)?);
                 }
-                *array.items.borrow_mut() = out;
+                *array.items.borrow_mut() = new_items;
                 receiver
             }
             "clear" => {

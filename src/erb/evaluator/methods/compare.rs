@@ -316,21 +316,21 @@ impl Interpreter {
                     merged_runs.push(left);
                     break;
                 };
-                let mut out = Vec::with_capacity(left.len() + right.len());
+                let mut merged_run = Vec::with_capacity(left.len() + right.len());
                 let mut left = left.into_iter().peekable();
                 let mut right = right.into_iter().peekable();
                 loop {
                     match (left.peek(), right.peek()) {
                         (Some(a), Some(b)) => {
                             let is_from_right = order(self, a, b)? == Ordering::Greater;
-                            out.extend(if is_from_right { right.next() } else { left.next() });
+                            merged_run.extend(if is_from_right { right.next() } else { left.next() });
                         }
-                        (Some(_), None) => out.extend(left.next()),
-                        (None, Some(_)) => out.extend(right.next()),
+                        (Some(_), None) => merged_run.extend(left.next()),
+                        (None, Some(_)) => merged_run.extend(right.next()),
                         (None, None) => break,
                     }
                 }
-                merged_runs.push(out);
+                merged_runs.push(merged_run);
             }
             runs = merged_runs;
         }

@@ -176,51 +176,51 @@ impl Interpreter {
             "to_a" | "entries" | "force" => Value::array(self.collect(receiver)?),
             "map" | "collect" => {
                 let block = self.block_arg(args)?;
-                let mut out = Vec::new();
+                let mut results = Vec::new();
                 self.each(receiver, &mut |interpreter, item| {
                     interpreter.use_scratch(2 * VALUE_BYTES)?;
-                    out.push(interpreter.yield_one(&block, item)?);
+                    results.push(interpreter.yield_one(&block, item)?);
                     Ok(ControlFlow::Continue(()))
                 })?;
-                Value::array(out)
+                Value::array(results)
             }
             "flat_map" | "collect_concat" => {
                 let block = self.block_arg(args)?;
-                let mut out = Vec::new();
+                let mut results = Vec::new();
                 for item in self.collect(receiver)? {
                     match self.yield_one(&block, item)? {
                         Value::Array(list) => {
                             self.use_scratch(list.len() * 2 * VALUE_BYTES)?;
-                            out.extend(list.to_vec());
+                            results.extend(list.to_vec());
                         }
                         other => {
                             self.use_scratch(2 * VALUE_BYTES)?;
-                            out.push(other);
+                            results.push(other);
                         }
                     }
                 }
-                Value::array(out)
+                Value::array(results)
             }
             "select" | "filter" | "find_all" | "reject" => {
                 let block = self.block_arg(args)?;
-                let mut out = Vec::new();
+                let mut selected_items = Vec::new();
                 for item in self.collect(receiver)? {
                     if self.yield_one(&block, item.clone())?.is_truthy() == (name != "reject") {
-                        out.push(item);
+                        selected_items.push(item);
                     }
                 }
-                Value::array(out)
+                Value::array(selected_items)
             }
             "filter_map" => {
                 let block = self.block_arg(args)?;
-                let mut out = Vec::new();
+                let mut results = Vec::new();
                 for item in self.collect(receiver)? {
                     let value = self.yield_one(&block, item)?;
                     if value.is_truthy() {
-                        out.push(value);
+                        results.push(value);
                     }
                 }
-                Value::array(out)
+                Value::array(results)
             }
             "each_entry" => {
                 let block = self.block_arg(args)?;

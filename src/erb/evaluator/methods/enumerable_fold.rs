@@ -93,7 +93,7 @@ impl Interpreter {
         block: Option<&Value>,
     ) -> EvalResult<Vec<Value>> {
         let earlier_keys = RHash::default();
-        let mut out = Vec::new();
+        let mut distinct_items = Vec::new();
         for item in items {
             let key = match block {
                 Some(block) => self.yield_one(block, item.clone())?,
@@ -101,10 +101,10 @@ impl Interpreter {
             };
             if earlier_keys.get(&key).is_none() {
                 earlier_keys.insert(key, Value::Bool(true));
-                out.push(item);
+                distinct_items.push(item);
             }
         }
-        Ok(out)
+        Ok(distinct_items)
     }
 
     /// Implements `min`, `max`, `minmax` and their forms that end in `_by`.

@@ -156,17 +156,17 @@ impl Interpreter {
                 if base < BigInt::from(2) {
                     return self.raise_argument_error(format!("invalid radix {base}"));
                 }
-                let mut out = Vec::new();
+                let mut digits = Vec::new();
                 loop {
                     self.step(1 + value.bits() / 256)?;
                     self.use_scratch(2 * VALUE_BYTES)?;
-                    out.push(Value::integer(&value % &base));
+                    digits.push(Value::integer(&value % &base));
                     value /= &base;
                     if value.sign() == Sign::NoSign {
                         break;
                     }
                 }
-                Value::array(out)
+                Value::array(digits)
             }
             "gcd" | "lcm" => {
                 let other = self.arg(args, 0)?;

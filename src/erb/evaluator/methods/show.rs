@@ -284,40 +284,40 @@ impl Interpreter {
 pub(crate) fn inspect_str(text: &str, is_binary: bool) -> String {
     // A character becomes up to six bytes.
     let _charge = Charge::new(text.len() * 6);
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
+    let mut literal = String::with_capacity(text.len() + 2);
+    literal.push('"');
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{1b}' => out.push_str("\\e"),
+            '"' => literal.push_str("\\\""),
+            '\\' => literal.push_str("\\\\"),
+            '\n' => literal.push_str("\\n"),
+            '\r' => literal.push_str("\\r"),
+            '\t' => literal.push_str("\\t"),
+            '\u{c}' => literal.push_str("\\f"),
+            '\u{b}' => literal.push_str("\\v"),
+            '\u{8}' => literal.push_str("\\b"),
+            '\u{7}' => literal.push_str("\\a"),
+            '\u{1b}' => literal.push_str("\\e"),
             '#' => match characters.peek() {
-                Some('{' | '$' | '@') => out.push_str("\\#"),
-                _ => out.push('#'),
+                Some('{' | '$' | '@') => literal.push_str("\\#"),
+                _ => literal.push('#'),
             },
-            ' '..='~' => out.push(character),
+            ' '..='~' => literal.push(character),
             _ if is_binary => {
-                let _ = write!(out, "\\x{:02X}", character as u32);
+                let _ = write!(literal, "\\x{:02X}", character as u32);
             }
-            _ if is_printable(character) => out.push(character),
+            _ if is_printable(character) => literal.push(character),
             _ if (character as u32) > 0xffff => {
-                let _ = write!(out, "\\u{{{:X}}}", character as u32);
+                let _ = write!(literal, "\\u{{{:X}}}", character as u32);
             }
             _ => {
-                let _ = write!(out, "\\u{:04X}", character as u32);
+                let _ = write!(literal, "\\u{:04X}", character as u32);
             }
         }
     }
-    out.push('"');
-    out
+    literal.push('"');
+    literal
 }
 
 /// Returns true if Ruby shows a character beyond ASCII without an escape. These are the characters of Unicode

@@ -386,14 +386,14 @@ impl Interpreter {
                 Value::str(text.chars().filter(|character| !in_all_sets(*character)).collect::<String>())
             }
             "squeeze" => {
-                let mut out = String::new();
+                let mut squeezed_text = String::new();
                 for character in text.chars() {
-                    if out.ends_with(character) && in_all_sets(character) {
+                    if squeezed_text.ends_with(character) && in_all_sets(character) {
                         continue;
                     }
-                    out.push(character);
+                    squeezed_text.push(character);
                 }
-                Value::str(out)
+                Value::str(squeezed_text)
             }
             _ => {
                 let [source_set, target_set] = char_sets.as_slice() else { return Ok(Value::Nil) };
@@ -405,7 +405,7 @@ impl Interpreter {
                         "String#{name} of all other characters to one beyond ASCII"
                     )));
                 }
-                let mut out = String::new();
+                let mut new_text = String::new();
                 let mut last_replacement = None;
                 for character in text.chars() {
                     let replacement = if source_set.is_negated {
@@ -417,7 +417,7 @@ impl Interpreter {
                     };
                     match replacement {
                         None => {
-                            out.push(character);
+                            new_text.push(character);
                             last_replacement = None;
                         }
                         Some(new) => {
@@ -425,11 +425,11 @@ impl Interpreter {
                                 continue;
                             }
                             last_replacement = Some(new);
-                            out.extend(new);
+                            new_text.extend(new);
                         }
                     }
                 }
-                Value::str(out)
+                Value::str(new_text)
             }
         })
     }
@@ -616,7 +616,7 @@ fn without_line_breaks(text: &str) -> &str {
 /// Implements `dump`: quotes a string and escapes all characters beyond ASCII.
 pub(crate) fn dump(text: &str) -> String {
     use std::fmt::Write as _;
-    let mut out = String::from("\"");
+    let mut literal = String::from("\"");
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let is_ascii = first.is_ascii();
@@ -625,17 +625,17 @@ pub(crate) fn dump(text: &str) -> String {
         rest = text_after;
         if piece.is_ascii() {
             let quoted_piece = super::show::inspect_str(piece, true);
-            out.push_str(&quoted_piece[1..quoted_piece.len() - 1]);
+            literal.push_str(&quoted_piece[1..quoted_piece.len() - 1]);
             continue;
         }
         for character in piece.chars() {
             if (character as u32) > 0xffff {
-                let _ = write!(out, "\\u{{{:X}}}", character as u32);
+                let _ = write!(literal, "\\u{{{:X}}}", character as u32);
             } else {
-                let _ = write!(out, "\\u{:04X}", character as u32);
+                let _ = write!(literal, "\\u{:04X}", character as u32);
             }
         }
     }
-    out.push('"');
-    out
+    literal.push('"');
+    literal
 }

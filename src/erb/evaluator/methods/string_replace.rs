@@ -77,7 +77,7 @@ impl Interpreter {
     ) -> EvalResult<Value> {
         let text = string.get().clone();
         let pattern = self.arg(args, 0)?;
-        let mut out = Vec::new();
+        let mut match_values = Vec::new();
         let matches = self.find_all_matches(&text, &pattern, false)?;
         let last_match = matches.last().cloned();
         for match_data in matches {
@@ -93,13 +93,13 @@ impl Interpreter {
                     }
                     self.yield_one(block, item)?;
                 }
-                None => out.push(item),
+                None => match_values.push(item),
             }
         }
         if let Some(env) = env {
             self.set_last_match(last_match, env);
         }
-        Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(out) })
+        Ok(if args.block.is_some() { Value::Str(Rc::clone(string)) } else { Value::array(match_values) })
     }
 
     /// Implements `gsub` if `replaces_all` is true, and `sub` otherwise.
@@ -123,21 +123,21 @@ impl Interpreter {
         if let Some(env) = env {
             self.set_last_match(matches.last().cloned(), env);
         }
-        let mut out = String::with_capacity(text.len());
+        let mut new_text = String::with_capacity(text.len());
         let mut copied_bytes = 0;
         for match_data in matches {
             let Some((start, end)) = match_data.groups[0] else { continue };
-            let old_length = out.len();
-            out.push_str(&text[copied_bytes..start]);
+            let old_length = new_text.len();
+            new_text.push_str(&text[copied_bytes..start]);
             match (args.get(1), &args.block) {
                 (Some(Value::Hash(map)), _) => {
                     let key = match_data.value(0);
                     let value = self.look_up_in_hash(map, &key)?;
-                    out.push_str(&self.text_of(&value)?);
+                    new_text.push_str(&self.text_of(&value)?);
                 }
                 (Some(template), _) => {
                     let template = self.string_arg(&template.clone())?;
-                    if let Err(name) = expand(&template, &match_data, &mut out) {
+                    if let Err(name) = expand(&template, &match_data, &mut new_text) {
                         let text = format!("undefined group name reference: {name}");
                         return Err(self.ruby_error("IndexError", text));
                     }
@@ -147,31 +147,31 @@ impl Interpreter {
                         self.set_last_match(Some(Rc::clone(&match_data)), env);
                     }
                     let value = self.yield_one(block, match_data.value(0))?;
-                    out.push_str(&self.text_of(&value)?);
+                    new_text.push_str(&self.text_of(&value)?);
                 }
                 (None, None) => {}
             }
-            self.use_scratch(out.len() - old_length)?;
+            self.use_scratch(new_text.len() - old_length)?;
             copied_bytes = end;
         }
-        out.push_str(&text[copied_bytes..]);
-        Ok(Value::str(out))
+        new_text.push_str(&text[copied_bytes..]);
+        Ok(Value::str(new_text))
     }
 }
 
 /// Appends a replacement with its references to groups filled in: `\1`, `\0`, `\k<name>`, `\\`. The error is
 /// the name of a group that does not exist.
-fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), String> {
+fn expand(template: &str, match_data: &RMatch, new_text: &mut String) -> Result<(), String> {
     let mut rest = template;
     while let Some(backslash) = rest.find('\\') {
-        out.push_str(&rest[..backslash]);
+        new_text.push_str(&rest[..backslash]);
         let text_after = &rest[backslash + 1..];
         match text_after.chars().next() {
             Some(digit) if digit.is_ascii_digit() => {
                 let index = digit as usize - '0' as usize;
                 // If any group is named, groups cannot be referred to by number.
                 if index == 0 || match_data.regexp.names().is_empty() {
-                    out.push_str(match_data.group(index).unwrap_or_default());
+                    new_text.push_str(match_data.group(index).unwrap_or_default());
                 }
                 rest = &text_after[1..];
             }
@@ -179,31 +179,31 @@ fn expand(template: &str, match_data: &RMatch, out: &mut String) -> Result<(), S
                 let end = text_after.find('>').unwrap_or(1);
                 let name = &text_after[2..end];
                 let index = match_data.regexp.group_index(name).ok_or(name)?;
-                out.push_str(match_data.group(index).unwrap_or_default());
+                new_text.push_str(match_data.group(index).unwrap_or_default());
                 rest = &text_after[end + 1..];
             }
             Some('&') => {
-                out.push_str(match_data.group(0).unwrap_or_default());
+                new_text.push_str(match_data.group(0).unwrap_or_default());
                 rest = &text_after[1..];
             }
             Some('`') => {
-                out.push_str(match_data.groups[0].map_or("", |(start, _)| &match_data.subject[..start]));
+                new_text.push_str(match_data.groups[0].map_or("", |(start, _)| &match_data.subject[..start]));
                 rest = &text_after[1..];
             }
             Some('\'') => {
-                out.push_str(match_data.groups[0].map_or("", |(_, end)| &match_data.subject[end..]));
+                new_text.push_str(match_data.groups[0].map_or("", |(_, end)| &match_data.subject[end..]));
                 rest = &text_after[1..];
             }
             Some('\\') => {
-                out.push('\\');
+                new_text.push('\\');
                 rest = &text_after[1..];
             }
             _ => {
-                out.push('\\');
+                new_text.push('\\');
                 rest = text_after;
             }
         }
     }
-    out.push_str(rest);
+    new_text.push_str(rest);
     Ok(())
 }

@@ -22,12 +22,12 @@ pub(super) fn bytes_of(interpreter: &mut Interpreter, value: &Value) -> EvalResu
 
 /// Encodes bytes in lines of 60 characters, as `pack('m')` does.
 pub(super) fn encode_lines(bytes: &[u8]) -> String {
-    let mut out = String::new();
+    let mut encoded_lines = String::new();
     for chunk in bytes.chunks(45) {
-        out.push_str(&STANDARD.encode(chunk));
-        out.push('\n');
+        encoded_lines.push_str(&STANDARD.encode(chunk));
+        encoded_lines.push('\n');
     }
-    out
+    encoded_lines
 }
 
 /// Decodes as `unpack('m')` does: skips foreign characters and stops at the first `=`. Returns `None` if

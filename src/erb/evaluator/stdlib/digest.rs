@@ -210,9 +210,9 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
             *slot = slot.wrapping_add(value);
         }
     }
-    let mut out = [0; 16];
-    for (place, word) in out.chunks_exact_mut(4).zip(state) {
+    let mut digest = [0; 16];
+    for (place, word) in digest.chunks_exact_mut(4).zip(state) {
         place.copy_from_slice(&word.to_le_bytes());
     }
-    out
+    digest
 }

@@ -10,32 +10,32 @@ const CODE_POINT_LIMIT: u32 = 0x10_ffff;
 
 /// Escapes the five special characters of HTML.
 pub(super) fn escape_html(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_html = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            other => out.push(other),
+            '&' => escaped_html.push_str("&amp;"),
+            '<' => escaped_html.push_str("&lt;"),
+            '>' => escaped_html.push_str("&gt;"),
+            '"' => escaped_html.push_str("&quot;"),
+            '\'' => escaped_html.push_str("&#39;"),
+            other => escaped_html.push(other),
         }
     }
-    out
+    escaped_html
 }
 
 /// Decodes the entities that Ruby knows, and keeps others. Returns `None` for a surrogate, and for text that
 /// Ruby drops.
 fn unescape_html(text: &str) -> Option<String> {
-    let mut out = String::with_capacity(text.len());
+    let mut plain_text = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(ampersand) = rest.find('&') {
-        out.push_str(&rest[..ampersand]);
+        plain_text.push_str(&rest[..ampersand]);
         rest = &rest[ampersand..];
         let end = rest.bytes().take(MAX_ENTITY_BYTES).position(|byte| byte == b';');
         match end.and_then(|end| Some((end, entity(&rest[1..end])?))) {
             Some((end, code)) => {
-                out.push(char::from_u32(code)?);
+                plain_text.push(char::from_u32(code)?);
                 rest = &rest[end + 1..];
             }
             None => {
@@ -43,12 +43,12 @@ fn unescape_html(text: &str) -> Option<String> {
                 if rest.starts_with("&#") && rest[1..].split(';').next()?.contains('&') {
                     return None;
                 }
-                out.push('&');
+                plain_text.push('&');
                 rest = &rest[1..];
             }
         }
     }
-    Some(out + rest)
+    Some(plain_text + rest)
 }
 
 /// Returns the code point of an entity without its `&` and `;`.
@@ -74,21 +74,21 @@ fn entity(name: &str) -> Option<u32> {
 /// Percent-encodes all bytes except ASCII letters, digits and those in `kept_characters`.
 pub(super) fn percent_encode(text: &str, kept_characters: &str) -> String {
     use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || kept_characters.as_bytes().contains(&byte) {
-            out.push(char::from(byte));
+            escaped_text.push(char::from(byte));
         } else {
-            let _ = write!(out, "%{byte:02X}");
+            let _ = write!(escaped_text, "%{byte:02X}");
         }
     }
-    out
+    escaped_text
 }
 
 /// Decodes percent-encoding, and `+` to a space if `decodes_plus`. Returns `None` if the bytes are not UTF-8.
 pub(super) fn percent_decode(text: &str, decodes_plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
+    let mut decoded_bytes = Vec::with_capacity(bytes.len());
     let mut index = 0;
     while index < bytes.len() {
         let hex = text
@@ -97,20 +97,20 @@ pub(super) fn percent_decode(text: &str, decodes_plus: bool) -> Option<String> {
             .and_then(|hex| u8::from_str_radix(hex, 16).ok());
         match (bytes[index], hex) {
             (b'%', Some(byte)) => {
-                out.push(byte);
+                decoded_bytes.push(byte);
                 index += 3;
             }
             (b'+', _) if decodes_plus => {
-                out.push(b' ');
+                decoded_bytes.push(b' ');
                 index += 1;
             }
             (byte, _) => {
-                out.push(byte);
+                decoded_bytes.push(byte);
                 index += 1;
             }
         }
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(decoded_bytes).ok()
 }
 
 /// Calls a method of `ERB::Util` or CGI. Returns `None` if neither implements it.

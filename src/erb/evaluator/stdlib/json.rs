@@ -80,8 +80,8 @@ impl Layout {
 /// Writes values as JSON.
 struct Writer {
     layout: Layout,
-    out: String,
-    /// The bytes of `out` that are counted.
+    json_text: String,
+    /// The bytes of `json_text` that are counted.
     counted_bytes: usize,
 }
 
@@ -91,16 +91,16 @@ impl Writer {
         interpreter.step(1)?;
         interpreter.check_depth()?;
         match value {
-            Value::Nil => self.out.push_str("null"),
-            Value::Bool(flag) => self.out.push_str(if *flag { "true" } else { "false" }),
-            Value::Int(int) => self.out.push_str(&int.to_string()),
-            Value::Big(big) => self.out.push_str(&big.to_string()),
+            Value::Nil => self.json_text.push_str("null"),
+            Value::Bool(flag) => self.json_text.push_str(if *flag { "true" } else { "false" }),
+            Value::Int(int) => self.json_text.push_str(&int.to_string()),
+            Value::Big(big) => self.json_text.push_str(&big.to_string()),
             Value::Float(float) => {
                 if !float.is_finite() && !self.layout.allow_nan {
                     let text = format!("{} not allowed in JSON", float_to_s(*float));
                     return Err(interpreter.ruby_error("JSON::GeneratorError", text));
                 }
-                self.out.push_str(&float_to_s(*float));
+                self.json_text.push_str(&float_to_s(*float));
             }
             Value::Str(text) => {
                 if text.is_binary.get() && !text.get().is_ascii() {
@@ -123,7 +123,7 @@ impl Writer {
             Value::Object(_) => {
                 if let Some(method) = interpreter.find_user_method(value, "to_json") {
                     let text = interpreter.invoke(&method, value, Args::default())?;
-                    self.out.push_str(&interpreter.text_of(&text)?);
+                    self.json_text.push_str(&interpreter.text_of(&text)?);
                     return Ok(());
                 }
                 // An object without a `to_json` of its own becomes the string that `to_s` returns.
@@ -136,7 +136,7 @@ impl Writer {
             }
         }
         // The text is counted as it grows, because it can contain the same value many times.
-        let new_bytes = self.out.capacity().saturating_sub(self.counted_bytes);
+        let new_bytes = self.json_text.capacity().saturating_sub(self.counted_bytes);
         self.counted_bytes += new_bytes;
         interpreter.use_scratch(new_bytes)
     }
@@ -153,21 +153,21 @@ impl Writer {
 
     fn write_array(&mut self, interpreter: &mut Interpreter, items: &[Value], depth: i64) -> EvalResult<()> {
         self.check_nesting(interpreter, depth + 1)?;
-        self.out.push('[');
-        self.out.push_str(&self.layout.array_nl.clone());
+        self.json_text.push('[');
+        self.json_text.push_str(&self.layout.array_nl.clone());
         for (index, item) in items.iter().enumerate() {
             if index > 0 {
-                self.out.push(',');
-                self.out.push_str(&self.layout.array_nl.clone());
+                self.json_text.push(',');
+                self.json_text.push_str(&self.layout.array_nl.clone());
             }
             self.indent(depth + 1);
             self.write_value(interpreter, item, depth + 1)?;
         }
-        self.out.push_str(&self.layout.array_nl.clone());
+        self.json_text.push_str(&self.layout.array_nl.clone());
         if !self.layout.array_nl.is_empty() {
             self.indent(depth);
         }
-        self.out.push(']');
+        self.json_text.push(']');
         Ok(())
     }
 
@@ -178,75 +178,75 @@ impl Writer {
         depth: i64,
     ) -> EvalResult<()> {
         self.check_nesting(interpreter, depth + 1)?;
-        self.out.push('{');
+        self.json_text.push('{');
         if hash.len() > 0 {
-            self.out.push_str(&self.layout.object_nl.clone());
+            self.json_text.push_str(&self.layout.object_nl.clone());
         }
         for (index, (key, value)) in hash.pairs().iter().enumerate() {
             if index > 0 {
-                self.out.push(',');
-                self.out.push_str(&self.layout.object_nl.clone());
+                self.json_text.push(',');
+                self.json_text.push_str(&self.layout.object_nl.clone());
             }
             if !self.layout.object_nl.is_empty() {
                 self.indent(depth + 1);
             }
             let key = interpreter.text_of(key)?;
             self.write_string(&key);
-            self.out.push_str(&self.layout.space_before.clone());
-            self.out.push(':');
-            self.out.push_str(&self.layout.space.clone());
+            self.json_text.push_str(&self.layout.space_before.clone());
+            self.json_text.push(':');
+            self.json_text.push_str(&self.layout.space.clone());
             self.write_value(interpreter, value, depth + 1)?;
         }
-        self.out.push_str(&self.layout.object_nl.clone());
+        self.json_text.push_str(&self.layout.object_nl.clone());
         if !self.layout.object_nl.is_empty() {
             self.indent(depth);
         }
-        self.out.push('}');
+        self.json_text.push('}');
         Ok(())
     }
 
     fn indent(&mut self, depth: i64) {
         for _ in 0..depth {
-            self.out.push_str(&self.layout.indent);
+            self.json_text.push_str(&self.layout.indent);
         }
     }
 
     fn write_string(&mut self, text: &str) {
         use std::fmt::Write as _;
-        self.out.push('"');
+        self.json_text.push('"');
         for character in text.chars() {
             match character {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                '\u{c}' => self.out.push_str("\\f"),
-                '\u{8}' => self.out.push_str("\\b"),
-                '/' if self.layout.script_safe => self.out.push_str("\\/"),
+                '"' => self.json_text.push_str("\\\""),
+                '\\' => self.json_text.push_str("\\\\"),
+                '\n' => self.json_text.push_str("\\n"),
+                '\r' => self.json_text.push_str("\\r"),
+                '\t' => self.json_text.push_str("\\t"),
+                '\u{c}' => self.json_text.push_str("\\f"),
+                '\u{8}' => self.json_text.push_str("\\b"),
+                '/' if self.layout.script_safe => self.json_text.push_str("\\/"),
                 '\0'..='\u{1f}' => {
-                    let _ = write!(self.out, "\\u{:04x}", character as u32);
+                    let _ = write!(self.json_text, "\\u{:04x}", character as u32);
                 }
                 '\u{2028}' | '\u{2029}' if self.layout.script_safe => {
-                    let _ = write!(self.out, "\\u{:04x}", character as u32);
+                    let _ = write!(self.json_text, "\\u{:04x}", character as u32);
                 }
                 other if self.layout.is_ascii_only && !other.is_ascii() => {
                     let mut units = [0; 2];
                     for unit in other.encode_utf16(&mut units) {
-                        let _ = write!(self.out, "\\u{unit:04x}");
+                        let _ = write!(self.json_text, "\\u{unit:04x}");
                     }
                 }
-                other => self.out.push(other),
+                other => self.json_text.push(other),
             }
         }
-        self.out.push('"');
+        self.json_text.push('"');
     }
 }
 
 fn write(interpreter: &mut Interpreter, value: &Value, layout: Layout) -> EvalResult<String> {
-    let mut writer = Writer { layout, out: String::new(), counted_bytes: 0 };
+    let mut writer = Writer { layout, json_text: String::new(), counted_bytes: 0 };
     writer.write_value(interpreter, value, 0)?;
-    Ok(writer.out)
+    Ok(writer.json_text)
 }
 
 /// Implements `value.to_json`.

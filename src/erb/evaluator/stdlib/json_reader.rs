@@ -166,20 +166,20 @@ impl<'a> Reader<'a> {
     fn read_string(&mut self, interpreter: &mut Interpreter) -> EvalResult<String> {
         let begin = self.offset;
         let mut characters = self.rest()[1..].char_indices();
-        let mut out = String::new();
+        let mut text = String::new();
         while let Some((offset, character)) = characters.next() {
             match character {
                 '"' => {
                     self.offset = begin + 1 + offset + 1;
-                    return Ok(out);
+                    return Ok(text);
                 }
                 '\0'..='\u{1f}' => break,
                 '\\' => match characters.next().map(|(_, character)| character) {
-                    Some('b') => out.push('\u{8}'),
-                    Some('f') => out.push('\u{c}'),
-                    Some('n') => out.push('\n'),
-                    Some('r') => out.push('\r'),
-                    Some('t') => out.push('\t'),
+                    Some('b') => text.push('\u{8}'),
+                    Some('f') => text.push('\u{c}'),
+                    Some('n') => text.push('\n'),
+                    Some('r') => text.push('\r'),
+                    Some('t') => text.push('\t'),
                     Some('u') => {
                         let Some(unit) = parse_unit(characters.as_str()) else { break };
                         characters.by_ref().take(4).for_each(drop);
@@ -193,7 +193,7 @@ impl<'a> Reader<'a> {
                             None => char::decode_utf16([unit]).next(),
                         };
                         match decode_result {
-                            Some(Ok(character)) => out.push(character),
+                            Some(Ok(character)) => text.push(character),
                             _ => {
                                 return Err(
                                     interpreter.unsupported_error("JSON with half of a surrogate pair")
@@ -202,9 +202,9 @@ impl<'a> Reader<'a> {
                         }
                     }
                     Some('\0'..='\u{1f}') | None => break,
-                    Some(other) => out.push(other),
+                    Some(other) => text.push(other),
                 },
-                other => out.push(other),
+                other => text.push(other),
             }
         }
         self.raise_parser_error(interpreter)

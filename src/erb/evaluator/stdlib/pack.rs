@@ -21,26 +21,26 @@ struct PackDirective {
 }
 
 fn parse_directives(layout: &str) -> Vec<PackDirective> {
-    let mut out: Vec<PackDirective> = Vec::new();
+    let mut directives: Vec<PackDirective> = Vec::new();
     for character in layout.chars() {
-        match (character, out.last_mut()) {
+        match (character, directives.last_mut()) {
             ('*', Some(last)) => last.takes_all = true,
             ('0'..='9', Some(last)) => {
                 let digit = character as usize - '0' as usize;
                 last.count = Some(last.count.unwrap_or(0).saturating_mul(10).saturating_add(digit));
             }
             (blank, _) if blank.is_whitespace() => {}
-            (kind, _) => out.push(PackDirective { kind, count: None, takes_all: false }),
+            (kind, _) => directives.push(PackDirective { kind, count: None, takes_all: false }),
         }
     }
-    out
+    directives
 }
 
 /// Implements `array.pack(layout)`.
 pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) -> EvalResult<Value> {
     let layout = interpreter.arg(args, 0)?;
     let layout = interpreter.string_arg(&layout)?;
-    let mut out = Vec::new();
+    let mut packed_bytes = Vec::new();
     let mut is_text = false;
     let mut remaining_items = items.iter();
     for directive in parse_directives(&layout) {
@@ -56,7 +56,7 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                     Some(0) => STANDARD.encode(&bytes),
                     _ => super::base64::encode_lines(&bytes),
                 };
-                out.extend(text.into_bytes());
+                packed_bytes.extend(text.into_bytes());
             }
             'H' => {
                 let hex = match remaining_items.next() {
@@ -72,7 +72,8 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                         interpreter.unsupported_error("pack with 'H' of other characters than digits")
                     );
                 };
-                out.extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
+                packed_bytes
+                    .extend(digits.chunks(2).map(|pair| (pair[0] << 4) | pair.get(1).copied().unwrap_or(0)));
             }
             'a' | 'A' => {
                 let bytes = match remaining_items.next() {
@@ -82,7 +83,7 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                 let length = if directive.takes_all { bytes.len() } else { directive.count.unwrap_or(1) };
                 interpreter.use_scratch(length)?;
                 let fill = if directive.kind == 'a' { 0 } else { b' ' };
-                out.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
+                packed_bytes.extend(bytes.iter().copied().chain(std::iter::repeat(fill)).take(length));
             }
             'C' | 'c' | 'N' | 'n' | 'U' => {
                 for _ in 0..repeat {
@@ -94,27 +95,27 @@ pub(crate) fn pack(interpreter: &mut Interpreter, items: &[Value], args: &Args) 
                         None => return interpreter.raise_argument_error("too few arguments"),
                     };
                     match directive.kind {
-                        'N' => out.extend((number as u32).to_be_bytes()),
-                        'n' => out.extend((number as u16).to_be_bytes()),
+                        'N' => packed_bytes.extend((number as u32).to_be_bytes()),
+                        'n' => packed_bytes.extend((number as u16).to_be_bytes()),
                         'U' => {
                             is_text = true;
                             match u32::try_from(number).ok().and_then(char::from_u32) {
-                                Some(character) => out.extend(character.to_string().into_bytes()),
+                                Some(character) => packed_bytes.extend(character.to_string().into_bytes()),
                                 None => {
                                     let message = "pack(U): value out of range";
                                     return Err(interpreter.ruby_error("RangeError", message));
                                 }
                             }
                         }
-                        _ => out.push(number as u8),
+                        _ => packed_bytes.push(number as u8),
                     }
                 }
             }
             other => return Err(interpreter.unsupported_error(format!("pack with '{other}'"))),
         }
     }
-    interpreter.use_scratch(out.len())?;
-    match (is_text, String::from_utf8(out)) {
+    interpreter.use_scratch(packed_bytes.len())?;
+    match (is_text, String::from_utf8(packed_bytes)) {
         (true, Ok(text)) => Ok(Value::str(text)),
         (false, Ok(text)) => Ok(Value::Str(Rc::new(RString::from_bytes(text.as_bytes())))),
         (_, Err(bytes)) => Ok(Value::Str(Rc::new(RString::from_bytes(bytes.as_bytes())))),
@@ -128,7 +129,7 @@ fn low_bits(big: &BigInt) -> i64 {
 
 /// Implements `text.unpack(layout)`.
 pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) -> EvalResult<Vec<Value>> {
-    let mut out = Vec::new();
+    let mut values = Vec::new();
     let mut rest = bytes;
     for directive in parse_directives(layout) {
         let mut take = |count: usize| {
@@ -144,7 +145,7 @@ pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) 
                     _ => super::base64::decode_lenient(&all_bytes),
                 };
                 match (data, directive.count) {
-                    (Some(data), _) => out.push(super::base64::binary_string(&data)),
+                    (Some(data), _) => values.push(super::base64::binary_string(&data)),
                     (None, Some(0)) => return interpreter.raise_argument_error("invalid base64"),
                     (None, _) => {
                         return Err(interpreter.unsupported_error("base64 with text after its padding"));
@@ -155,13 +156,13 @@ pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) 
                 let length =
                     if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(2) };
                 let hex: String = take(length).iter().map(|byte| format!("{byte:02x}")).collect();
-                out.push(Value::str(hex));
+                values.push(Value::str(hex));
             }
             'B' => {
                 let length =
                     if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1).div_ceil(8) };
                 let bits: String = take(length).iter().map(|byte| format!("{byte:08b}")).collect();
-                out.push(Value::str(bits));
+                values.push(Value::str(bits));
             }
             'a' | 'A' => {
                 let length = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
@@ -171,7 +172,7 @@ pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) 
                         head.pop();
                     }
                 }
-                out.push(super::base64::binary_string(&head));
+                values.push(super::base64::binary_string(&head));
             }
             'C' | 'c' | 'N' | 'n' => {
                 let size = match directive.kind {
@@ -188,18 +189,18 @@ pub(crate) fn unpack(interpreter: &mut Interpreter, bytes: &[u8], layout: &str) 
                     }
                     let number = head.iter().fold(0i64, |number, byte| (number << 8) | i64::from(*byte));
                     let is_negative = directive.kind == 'c' && number > 127;
-                    out.push(Value::Int(if is_negative { number - 256 } else { number }));
+                    values.push(Value::Int(if is_negative { number - 256 } else { number }));
                     remaining -= 1;
                 }
             }
             'U' => {
                 let text = String::from_utf8_lossy(&take(usize::MAX)).into_owned();
                 let limit = if directive.takes_all { usize::MAX } else { directive.count.unwrap_or(1) };
-                out.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
+                values.extend(text.chars().take(limit).map(|c| Value::Int(i64::from(c as u32))));
             }
             other => return Err(interpreter.unsupported_error(format!("unpack with '{other}'"))),
         }
         interpreter.use_scratch(64)?;
     }
-    Ok(out)
+    Ok(values)
 }

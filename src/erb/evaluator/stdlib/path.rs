@@ -73,19 +73,19 @@ pub(crate) fn call_class_method(
 /// Joins the parts of a path with one slash between them. The parts in an array are joined first.
 fn join(interpreter: &mut Interpreter, parts: &[Value]) -> EvalResult<String> {
     interpreter.check_depth()?;
-    let mut out = String::new();
+    let mut path = String::new();
     for (index, part) in parts.iter().enumerate() {
         let part = match part {
             Value::Array(list) => join(interpreter, &list.to_vec())?,
             other => interpreter.string_arg(other)?,
         };
-        match (out.ends_with('/'), part.starts_with('/')) {
+        match (path.ends_with('/'), part.starts_with('/')) {
             _ if index == 0 => {}
-            (true, true) => out.truncate(out.trim_end_matches('/').len()),
-            (false, false) => out.push('/'),
+            (true, true) => path.truncate(path.trim_end_matches('/').len()),
+            (false, false) => path.push('/'),
             _ => {}
         }
-        out.push_str(&part);
+        path.push_str(&part);
     }
-    Ok(out)
+    Ok(path)
 }

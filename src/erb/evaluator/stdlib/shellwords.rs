@@ -10,20 +10,20 @@ pub(crate) fn escape(text: &str) -> String {
     if text.is_empty() {
         return "''".into();
     }
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '\n' => out.push_str("'\n'"),
+            '\n' => escaped_text.push_str("'\n'"),
             'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' | '.' | ',' | ':' | '+' | '/' | '@' => {
-                out.push(character)
+                escaped_text.push(character)
             }
             other => {
-                out.push('\\');
-                out.push(other);
+                escaped_text.push('\\');
+                escaped_text.push(other);
             }
         }
     }
-    out
+    escaped_text
 }
 
 /// Splits a command line into words. As in Ruby, words of ASCII characters are binary strings.

@@ -82,14 +82,14 @@ fn bytes_of(interpreter: &mut Interpreter, args: &Args) -> EvalResult<Vec<u8>> {
 
 /// Decompresses to the end. Each piece counts towards the memory limit before the next one is read.
 fn decompress(interpreter: &mut Interpreter, mut source: impl Read, class: &str) -> EvalResult<Vec<u8>> {
-    let mut out = Vec::new();
+    let mut content = Vec::new();
     let mut piece = vec![0; 64 << 10];
     loop {
         match source.read(&mut piece) {
-            Ok(0) => return Ok(out),
+            Ok(0) => return Ok(content),
             Ok(count) => {
                 interpreter.use_scratch(count * 2)?;
-                out.extend_from_slice(&piece[..count]);
+                content.extend_from_slice(&piece[..count]);
             }
             Err(_) => return Err(interpreter.ruby_error(class, "not in the right format")),
         }

@@ -96,12 +96,12 @@ impl Values<'_> {
 
 /// Implements `format(template, *values)`.
 pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Value]) -> EvalResult<String> {
-    let mut out = String::new();
+    let mut output = String::new();
     let mut characters = template.chars().peekable();
     let mut values = Values { list: values, next: 0, reference: None };
     while let Some(character) = characters.next() {
         if character != '%' {
-            out.push(character);
+            output.push(character);
             continue;
         }
         let mut directive = FormatDirective::default();
@@ -110,7 +110,7 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
             let has_size = directive.width.is_some() || directive.precision.is_some();
             let Some(flag) = characters.next() else {
                 if argument.is_some() && directive == FormatDirective::default() {
-                    out.push('%');
+                    output.push('%');
                     break;
                 }
                 return interpreter
@@ -188,7 +188,7 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
                     let value = values.value_named(interpreter, &name, &format!("{flag}{name}{close}"))?;
                     if flag == '{' {
                         let text = interpreter.text_of(&value)?;
-                        push_padded(&mut out, &directive, &truncate(text, &directive));
+                        push_padded(&mut output, &directive, &truncate(text, &directive));
                         break;
                     }
                     argument = Some(value);
@@ -197,9 +197,9 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
                     if directive != FormatDirective::default() {
                         return interpreter.raise_argument_error("invalid format character - %");
                     }
-                    out.push('%');
+                    output.push('%');
                     if flag != '%' {
-                        out.push(flag);
+                        output.push(flag);
                     }
                     break;
                 }
@@ -208,15 +208,15 @@ pub(crate) fn format(interpreter: &mut Interpreter, template: &str, values: &[Va
                         Some(value) => value,
                         None => values.take_next(interpreter)?,
                     };
-                    push_converted(interpreter, &mut out, conversion, &directive, &value)?;
+                    push_converted(interpreter, &mut output, conversion, &directive, &value)?;
                     break;
                 }
             }
         }
         interpreter.use_scratch(16)?;
     }
-    interpreter.use_scratch(out.len())?;
-    Ok(out)
+    interpreter.use_scratch(output.len())?;
+    Ok(output)
 }
 
 fn digits_of(characters: &mut Peekable<Chars<'_>>) -> String {
@@ -247,7 +247,7 @@ fn truncate(text: String, directive: &FormatDirective) -> String {
 /// Appends one value by its conversion, such as `d` or `s`.
 fn push_converted(
     interpreter: &mut Interpreter,
-    out: &mut String,
+    output: &mut String,
     conversion: char,
     directive: &FormatDirective,
     value: &Value,
@@ -255,11 +255,11 @@ fn push_converted(
     match conversion {
         's' => {
             let text = interpreter.text_of(value)?;
-            push_padded(out, directive, &truncate(text, directive));
+            push_padded(output, directive, &truncate(text, directive));
         }
         'p' => {
             let text = interpreter.inspect(value)?;
-            push_padded(out, directive, &truncate(text, directive));
+            push_padded(output, directive, &truncate(text, directive));
         }
         'c' => {
             let text = match value {
@@ -284,11 +284,11 @@ fn push_converted(
             if text.chars().count() != 1 {
                 return interpreter.raise_argument_error("%c requires a character");
             }
-            push_padded(out, directive, &text);
+            push_padded(output, directive, &text);
         }
         'd' | 'i' | 'u' => {
             let value = to_big(&interpreter.convert_to_integer(value, 0)?);
-            push_number(out, directive, &value, 10, "");
+            push_number(output, directive, &value, 10, "");
         }
         'x' | 'X' | 'o' | 'b' | 'B' => {
             let value = to_big(&interpreter.convert_to_integer(value, 0)?);
@@ -303,7 +303,7 @@ fn push_converted(
             let has_prefix = directive.has_hash && value != BigInt::from(0);
             let mut text = String::new();
             push_number(&mut text, directive, &value, radix, if has_prefix { prefix } else { "" });
-            out.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
+            output.push_str(&if conversion == 'X' { text.to_uppercase() } else { text });
         }
         'f' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
             let float = match value {
@@ -315,19 +315,19 @@ fn push_converted(
                     if precision > 0 {
                         digits = format!("{digits}.{}", "0".repeat(precision));
                     }
-                    push_digits(out, directive, value < BigInt::from(0), "", &digits, true);
+                    push_digits(output, directive, value < BigInt::from(0), "", &digits, true);
                     return Ok(());
                 }
                 other => to_f64(&interpreter.convert_to_float(other)?),
             };
-            push_float(out, directive, float, conversion);
+            push_float(output, directive, float, conversion);
         }
         other => return interpreter.raise_argument_error(format!("malformed format string - %{other}")),
     }
     Ok(())
 }
 
-fn push_number(out: &mut String, directive: &FormatDirective, value: &BigInt, radix: u32, prefix: &str) {
+fn push_number(output: &mut String, directive: &FormatDirective, value: &BigInt, radix: u32, prefix: &str) {
     let is_negative = *value < BigInt::from(0);
     let mut digits = value.magnitude().to_str_radix(radix);
     if directive.precision == Some(0) && digits == "0" {
@@ -341,12 +341,12 @@ fn push_number(out: &mut String, directive: &FormatDirective, value: &BigInt, ra
             digits.insert(0, '0');
         }
     }
-    push_digits(out, directive, is_negative, prefix, &digits, directive.precision.is_none());
+    push_digits(output, directive, is_negative, prefix, &digits, directive.precision.is_none());
 }
 
 /// Appends digits with their sign and prefix. `pads_with_zeros` allows the flag `0`.
 fn push_digits(
-    out: &mut String,
+    output: &mut String,
     directive: &FormatDirective,
     is_negative: bool,
     prefix: &str,
@@ -366,23 +366,23 @@ fn push_digits(
             digits.insert(0, '0');
         }
     }
-    push_padded(out, directive, &format!("{sign}{prefix}{digits}"));
+    push_padded(output, directive, &format!("{sign}{prefix}{digits}"));
 }
 
 /// Appends a float in the form of `%f`, `%e`, `%g` or `%a`.
-fn push_float(out: &mut String, directive: &FormatDirective, float: f64, conversion: char) {
+fn push_float(output: &mut String, directive: &FormatDirective, float: f64, conversion: char) {
     let is_negative = float.is_sign_negative() && !float.is_nan();
     let magnitude = float.abs();
     if !float.is_finite() {
         let text = if float.is_nan() { "NaN" } else { "Inf" };
         let unpadded_directive = FormatDirective { has_zero: false, precision: None, ..*directive };
-        return push_digits(out, &unpadded_directive, is_negative, "", text, false);
+        return push_digits(output, &unpadded_directive, is_negative, "", text, false);
     }
     if matches!(conversion, 'a' | 'A') {
         let digits = hex_float(magnitude, directive.precision, directive.has_hash);
         let mut text = String::new();
         push_digits(&mut text, directive, is_negative, "0x", &digits, true);
-        out.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
+        output.push_str(&if conversion == 'A' { text.to_uppercase() } else { text });
         return;
     }
     let full_precision = directive.precision.unwrap_or(6);
@@ -401,7 +401,7 @@ fn push_float(out: &mut String, directive: &FormatDirective, float: f64, convers
     if directive.has_hash && !digits.contains('.') {
         digits.insert(digits.find(['e', 'E']).unwrap_or(digits.len()), '.');
     }
-    push_digits(out, directive, is_negative, "", &digits, true);
+    push_digits(output, directive, is_negative, "", &digits, true);
 }
 
 /// Writes a number with an exponent, as `%e` does.
@@ -435,14 +435,14 @@ fn general_form(magnitude: f64, precision: usize, conversion: char, keeps_zeros:
 }
 
 /// Appends a text padded with spaces to the width.
-fn push_padded(out: &mut String, directive: &FormatDirective, text: &str) {
+fn push_padded(output: &mut String, directive: &FormatDirective, text: &str) {
     let width = directive.width.unwrap_or(0);
     let padding = width.saturating_sub(text.chars().count());
     if directive.has_minus {
-        out.push_str(text);
-        out.extend(std::iter::repeat_n(' ', padding));
+        output.push_str(text);
+        output.extend(std::iter::repeat_n(' ', padding));
     } else {
-        out.extend(std::iter::repeat_n(' ', padding));
-        out.push_str(text);
+        output.extend(std::iter::repeat_n(' ', padding));
+        output.push_str(text);
     }
 }

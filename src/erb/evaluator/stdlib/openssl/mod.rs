@@ -17,12 +17,12 @@ use crate::evaluator::value::{Class, Data, Object, Value};
 pub(crate) fn to_pem(der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);
-    let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut pem = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in text.as_bytes().chunks(64) {
-        out.push_str(&String::from_utf8_lossy(line));
-        out.push('\n');
+        pem.push_str(&String::from_utf8_lossy(line));
+        pem.push('\n');
     }
-    out + "-----END CERTIFICATE-----\n"
+    pem + "-----END CERTIFICATE-----\n"
 }
 
 /// Implements `OpenSSL::X509::Certificate.new`, `Name.new` and `Extension.new`.

@@ -226,21 +226,21 @@ pub(crate) fn folds_to_several(character: char) -> bool {
 
 /// Implements `Regexp.escape`.
 pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\u{c}' => out.push_str("\\f"),
-            '\u{b}' => out.push_str("\\v"),
+            '\n' => escaped_text.push_str("\\n"),
+            '\t' => escaped_text.push_str("\\t"),
+            '\r' => escaped_text.push_str("\\r"),
+            '\u{c}' => escaped_text.push_str("\\f"),
+            '\u{b}' => escaped_text.push_str("\\v"),
             ' ' | '#' | '$' | '(' | ')' | '*' | '+' | '-' | '.' | '?' | '[' | '\\' | ']' | '^' | '{'
             | '|' | '}' => {
-                out.push('\\');
-                out.push(character);
+                escaped_text.push('\\');
+                escaped_text.push(character);
             }
-            other => out.push(other),
+            other => escaped_text.push(other),
         }
     }
-    out
+    escaped_text
 }

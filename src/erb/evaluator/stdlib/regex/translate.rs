@@ -33,7 +33,7 @@ enum Token {
 /// The state of translating one expression.
 struct Translator<'s> {
     characters: Chars<'s>,
-    out: String,
+    pattern: String,
     scopes: Vec<GroupScope>,
     names: Vec<&'s str>,
     /// The nesting of character classes.
@@ -70,7 +70,7 @@ pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, St
     };
     let mut translator = Translator {
         characters: source.chars(),
-        out: String::with_capacity(source.len()),
+        pattern: String::with_capacity(source.len()),
         scopes: vec![top_scope],
         names: Vec::new(),
         class_depth: 0,
@@ -89,12 +89,12 @@ pub(super) fn translate(source: &str, options: u8) -> Result<TranslatedRegex, St
         }
     }
     let open_group_count: usize = translator.scopes.iter().map(|scope| scope.inline_group_count).sum();
-    translator.out.push_str(&")".repeat(open_group_count));
+    translator.pattern.push_str(&")".repeat(open_group_count));
     if translator.ignores_case && source.chars().any(folds_to_several) {
         return Err("a character that equals several ones in another case".into());
     }
-    let Translator { out, ignores_case, has_word_class, has_wide_class, .. } = translator;
-    Ok(TranslatedRegex { text: out, ignores_case, has_word_class, has_wide_class })
+    let Translator { pattern, ignores_case, has_word_class, has_wide_class, .. } = translator;
+    Ok(TranslatedRegex { text: pattern, ignores_case, has_word_class, has_wide_class })
 }
 
 impl<'s> Translator<'s> {
@@ -145,7 +145,7 @@ impl<'s> Translator<'s> {
             if self.last_token == Token::Blank(true) {
                 return Err("a blank between two quantifiers".into());
             }
-            if matches!(self.last_token, Token::Blank(_)) && self.out.ends_with('(') {
+            if matches!(self.last_token, Token::Blank(_)) && self.pattern.ends_with('(') {
                 return Err("a group that begins with a quantifier".into());
             }
             let is_fixed = interval.is_some_and(|bounds| !bounds.contains(','));
@@ -154,7 +154,7 @@ impl<'s> Translator<'s> {
             }
             self.last_token = Token::Quantifier;
             let Some(bounds) = interval else {
-                self.out.push(character);
+                self.pattern.push(character);
                 return Ok(());
             };
             match rest[bounds.len() + 1..].chars().next() {
@@ -164,20 +164,20 @@ impl<'s> Translator<'s> {
                 _ => {}
             }
             self.skip(bounds.len() + 1);
-            self.out.push_str(if bounds.starts_with(',') { "{0" } else { "{" });
-            self.out.push_str(bounds);
-            self.out.push('}');
+            self.pattern.push_str(if bounds.starts_with(',') { "{0" } else { "{" });
+            self.pattern.push_str(bounds);
+            self.pattern.push('}');
             return Ok(());
         }
         if matches!(self.last_token, Token::Blank(_)) {
             // The tokens around the omitted whitespace must not merge.
-            self.out.push_str("(?:)");
+            self.pattern.push_str("(?:)");
         }
         self.last_token = Token::Other;
         if self.is_at_branch_start
             && character == '.'
             && rest.starts_with(['*', '+', '{'])
-            && has_boundary(&self.out)
+            && has_boundary(&self.pattern)
         {
             // Ruby tries such an expression only at the starts of lines.
             return Err("a word boundary before a repeated '.'".into());
@@ -197,7 +197,7 @@ impl<'s> Translator<'s> {
                 } else {
                     None
                 };
-                self.out.push_str(&")".repeat(1 + inline_group_count.unwrap_or(0)));
+                self.pattern.push_str(&")".repeat(1 + inline_group_count.unwrap_or(0)));
                 Ok(())
             }
             // There is no line after the last line break, so `^` does not match there.
@@ -207,15 +207,15 @@ impl<'s> Translator<'s> {
                     && next_characters.next().is_some_and(|next| next.is_ascii_alphanumeric())
                     && !next_characters.as_str().starts_with(['?', '*', '{'])
                     && !next_characters.as_str().starts_with("(?#");
-                self.out.push_str(if consumes { "^" } else { "(?:\\A|(?<=\\n)(?!\\z))" });
+                self.pattern.push_str(if consumes { "^" } else { "(?:\\A|(?<=\\n)(?!\\z))" });
                 Ok(())
             }
             '{' => {
-                self.out.push_str("\\{");
+                self.pattern.push_str("\\{");
                 Ok(())
             }
             other => {
-                self.out.push(other);
+                self.pattern.push(other);
                 Ok(())
             }
         }
@@ -238,7 +238,7 @@ impl<'s> Translator<'s> {
                     return Err("a bracket that is not closed".into());
                 };
                 self.skip(name.len() + 3);
-                self.out.push_str(&translate_posix_class(name)?);
+                self.pattern.push_str(&translate_posix_class(name)?);
             }
             '[' if self.current_scope().ignores_case => {
                 return Err("a character class in a character class that ignores case".into());
@@ -246,26 +246,26 @@ impl<'s> Translator<'s> {
             '[' => return self.open_class(),
             ']' => {
                 self.class_depth -= 1;
-                self.out.push(']');
+                self.pattern.push(']');
             }
             // In the engine, `--` and `~~` combine character classes.
             '-' | '~' if self.peek() == Some(character) => {
                 return Err(format!("'{character}{character}' in a character class"));
             }
-            other => self.out.push(other),
+            other => self.pattern.push(other),
         }
         Ok(())
     }
 
     fn open_class(&mut self) -> Result<(), String> {
         self.class_depth += 1;
-        self.out.push('[');
+        self.pattern.push('[');
         if self.peek() == Some('^') {
-            self.out.extend(self.characters.next());
+            self.pattern.extend(self.characters.next());
         }
         if self.peek() == Some(']') {
             self.characters.next();
-            self.out.push_str("\\]");
+            self.pattern.push_str("\\]");
         }
         Ok(())
     }
@@ -277,13 +277,13 @@ impl<'s> Translator<'s> {
             if rest.starts_with(['*', '+']) {
                 return Err("a group that begins with a quantifier".into());
             }
-            self.out.push('(');
+            self.pattern.push('(');
             self.scopes.push(scope);
             return Ok(());
         };
         if let Some(flags) = inline_flags(rest) {
             let mut is_on = true;
-            self.out.push_str("(?");
+            self.pattern.push_str("(?");
             for flag in flags.chars() {
                 match flag {
                     '-' => is_on = false,
@@ -293,16 +293,16 @@ impl<'s> Translator<'s> {
                 }
                 match flag {
                     // Ruby's flag `m` lets `.` match line breaks. The engine calls it `s`.
-                    'm' => self.out.push('s'),
+                    'm' => self.pattern.push('s'),
                     // `translate_token` leaves out whitespace and comments.
                     'x' => {}
-                    other => self.out.push(other),
+                    other => self.pattern.push(other),
                 }
             }
-            if self.out.ends_with('-') {
-                self.out.pop();
+            if self.pattern.ends_with('-') {
+                self.pattern.pop();
             }
-            self.out.push(':');
+            self.pattern.push(':');
             self.ignores_case |= scope.ignores_case;
             self.skip(1 + flags.len() + 1);
             if rest[1 + flags.len()..].starts_with(':') {
@@ -322,8 +322,8 @@ impl<'s> Translator<'s> {
             }
             self.names.push(name);
             self.skip(2 + name.chars().count());
-            self.out.push_str("(?<");
-            self.out.push_str(name);
+            self.pattern.push_str("(?<");
+            self.pattern.push_str(name);
         } else {
             let group_kind =
                 [":", "=", "!", ">", "<=", "<!"].into_iter().find(|group_kind| kind.starts_with(group_kind));
@@ -333,8 +333,8 @@ impl<'s> Translator<'s> {
             };
             scope.looks_behind |= group_kind.starts_with('<');
             self.skip(1 + group_kind.len());
-            self.out.push_str("(?");
-            self.out.push_str(group_kind);
+            self.pattern.push_str("(?");
+            self.pattern.push_str(group_kind);
         }
         self.scopes.push(scope);
         Ok(())
@@ -360,39 +360,39 @@ impl<'s> Translator<'s> {
                 // in another case.
                 let may_fold = ignores_case && matches!(letter, 'w' | 'W');
                 self.has_word_class |= may_fold && in_class;
-                self.out.push_str(&if may_fold && !in_class { format!("(?-i:{set})") } else { set });
+                self.pattern.push_str(&if may_fold && !in_class { format!("(?-i:{set})") } else { set });
             }
             Some(letter @ ('p' | 'P')) if self.peek() == Some('{') => {
                 let name: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
                 if ignores_case && (letter == 'P' || name.starts_with('^')) {
                     return Err("a negated property that ignores case".into());
                 }
-                self.out.push_str(&translate_property(&name, letter == 'P')?);
+                self.pattern.push_str(&translate_property(&name, letter == 'P')?);
             }
             Some('u') if self.peek() == Some('{') => {
                 let code: String = self.characters.by_ref().skip(1).take_while(|c| *c != '}').collect();
                 if !code.chars().all(|c| c.is_ascii_hexdigit()) {
                     return Err("several code points in one escape".into());
                 }
-                self.out.push_str(&format!("\\u{{{code}}}"));
+                self.pattern.push_str(&format!("\\u{{{code}}}"));
             }
             Some('x') => match self.read_number(16, 2) {
                 // A greater number is a byte and not a character.
-                Some(code) if code < 0x80 => self.out.push_str(&format!("\\x{code:02x}")),
+                Some(code) if code < 0x80 => self.pattern.push_str(&format!("\\x{code:02x}")),
                 _ => return Err("a byte as \\x".into()),
             },
             Some('0') => {
                 let code = self.read_number(8, 2).unwrap_or(0);
-                self.out.push_str(&format!("\\x{code:02x}"));
+                self.pattern.push_str(&format!("\\x{code:02x}"));
             }
-            Some('Z') if !in_class => self.out.push_str("(?=\\n?\\z)"),
-            Some('e') => self.out.push_str("\\x1b"),
-            Some('b') if in_class => self.out.push_str("\\x08"),
+            Some('Z') if !in_class => self.pattern.push_str("(?=\\n?\\z)"),
+            Some('e') => self.pattern.push_str("\\x1b"),
+            Some('b') if in_class => self.pattern.push_str("\\x08"),
             Some('R') if !in_class => {
                 if self.current_scope().looks_behind {
                     return Err("a look-behind of variable length".into());
                 }
-                self.out.push_str("(?>\\r\\n|[\\n\\v\\f\\r\\u{85}\\u{2028}\\u{2029}])")
+                self.pattern.push_str("(?>\\r\\n|[\\n\\v\\f\\r\\u{85}\\u{2028}\\u{2029}])")
             }
             Some(letter @ ('k' | '1'..='9')) if !in_class => {
                 if ignores_case {
@@ -406,11 +406,11 @@ impl<'s> Translator<'s> {
                         return Err("a back-reference that is not to a name".into());
                     };
                     self.skip(name.chars().count() + 2);
-                    self.out.push_str(&format!("\\k<{name}>"));
+                    self.pattern.push_str(&format!("\\k<{name}>"));
                 } else if self.peek().is_some_and(|c| c.is_ascii_digit()) || self.has_names {
                     return Err(format!("the escape \\{letter}"));
                 } else {
-                    self.out.push_str(&format!("\\{letter}"));
+                    self.pattern.push_str(&format!("\\{letter}"));
                 }
             }
             Some(letter) if letter.is_ascii_alphanumeric() => {
@@ -423,17 +423,17 @@ impl<'s> Translator<'s> {
                 if !is_supported {
                     return Err(format!("the escape \\{letter}"));
                 }
-                self.out.push('\\');
-                self.out.push(letter);
+                self.pattern.push('\\');
+                self.pattern.push(letter);
             }
             // The engine gives other meanings to `\<` and the like.
             Some(other) => {
                 if "\\.+*?()|[]{}^$-&~#".contains(other) {
-                    self.out.push('\\');
+                    self.pattern.push('\\');
                 }
-                self.out.push(other);
+                self.pattern.push(other);
             }
-            None => self.out.push('\\'),
+            None => self.pattern.push('\\'),
         }
         Ok(())
     }

@@ -12,11 +12,11 @@ enum Padding {
 /// Formats a time. Returns `None` if a directive, or a flag of one, is not supported.
 pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
     let date_time = moment.date_time;
-    let mut out = String::new();
+    let mut output = String::new();
     let mut characters = layout.chars();
     while let Some(character) = characters.next() {
         if character != '%' {
-            out.push(character);
+            output.push(character);
             continue;
         }
         let mut directive = characters.next()?;
@@ -32,7 +32,7 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
                 (Some('_'), Padding::Zeros(width) | Padding::Blanks(width)) => Padding::Blanks(width),
                 _ => return None,
             };
-            out.push_str(&match padding {
+            output.push_str(&match padding {
                 Padding::Zeros(width) => format!("{number:0width$}"),
                 Padding::Blanks(width) => format!("{number:width$}"),
             });
@@ -40,31 +40,31 @@ pub(super) fn strftime(moment: &Moment, layout: &str) -> Option<String> {
         }
         if let Some(text) = name(moment, directive) {
             match flag {
-                None => out.push_str(&text),
-                Some('^') => out.push_str(&text.to_uppercase()),
+                None => output.push_str(&text),
+                Some('^') => output.push_str(&text.to_uppercase()),
                 _ => return None,
             }
             continue;
         }
         if let Some(layout) = composite(directive) {
-            out.push_str(&strftime(moment, flag.is_none().then_some(layout)?)?);
+            output.push_str(&strftime(moment, flag.is_none().then_some(layout)?)?);
             continue;
         }
         match (flag, directive) {
-            (None, 'L') => out.push_str(&format!("{:03}", date_time.millisecond())),
-            (None, 'N') => out.push_str(&format!("{:09}", date_time.nanosecond())),
-            (None, 'p') => out.push_str(if date_time.hour() < 12 { "AM" } else { "PM" }),
-            (None, 'P') => out.push_str(if date_time.hour() < 12 { "am" } else { "pm" }),
-            (None, 'z') => out.push_str(&offset_text(date_time.offset(), "")),
-            (Some(':'), 'z') => out.push_str(&offset_text(date_time.offset(), ":")),
-            (None, 'Z') if moment.is_utc => out.push_str("UTC"),
-            (None, '%') => out.push('%'),
-            (None, 'n') => out.push('\n'),
-            (None, 't') => out.push('\t'),
+            (None, 'L') => output.push_str(&format!("{:03}", date_time.millisecond())),
+            (None, 'N') => output.push_str(&format!("{:09}", date_time.nanosecond())),
+            (None, 'p') => output.push_str(if date_time.hour() < 12 { "AM" } else { "PM" }),
+            (None, 'P') => output.push_str(if date_time.hour() < 12 { "am" } else { "pm" }),
+            (None, 'z') => output.push_str(&offset_text(date_time.offset(), "")),
+            (Some(':'), 'z') => output.push_str(&offset_text(date_time.offset(), ":")),
+            (None, 'Z') if moment.is_utc => output.push_str("UTC"),
+            (None, '%') => output.push('%'),
+            (None, 'n') => output.push('\n'),
+            (None, 't') => output.push('\t'),
             _ => return None,
         }
     }
-    Some(out)
+    Some(output)
 }
 
 /// Returns the number of a directive, and its padding.

@@ -89,19 +89,19 @@ pub(super) fn is_plain(part: &str, text: &str) -> bool {
 /// Escapes the characters that a query or fragment cannot have.
 pub(super) fn escape(text: &str, is_query: bool) -> String {
     use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
+    let mut escaped_text = String::with_capacity(text.len());
     for byte in text.bytes().filter(|byte| !b"\t\r\n".contains(byte)) {
         let is_kept = match byte {
             b'"' | b'#' | b'\'' | b'<' | b'>' | b'`' => !is_query,
             _ => byte.is_ascii_graphic(),
         };
         if is_kept {
-            out.push(char::from(byte));
+            escaped_text.push(char::from(byte));
         } else {
-            let _ = write!(out, "%{byte:02X}");
+            let _ = write!(escaped_text, "%{byte:02X}");
         }
     }
-    out
+    escaped_text
 }
 
 /// Returns true if a query has a percent sign before two characters that are not hexadecimal digits.

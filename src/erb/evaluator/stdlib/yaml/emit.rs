@@ -37,7 +37,7 @@ pub(super) fn dump(interpreter: &mut Interpreter, value: &Value) -> EvalResult<S
     let mut builder = Builder::default();
     let root = builder.build(interpreter, value)?;
     let mut emitter = Emitter {
-        out: String::new(),
+        text: String::new(),
         column: 0,
         has_space_before: true,
         has_only_indicators: true,
@@ -49,10 +49,10 @@ pub(super) fn dump(interpreter: &mut Interpreter, value: &Value) -> EvalResult<S
     emitter.write_node(&root, false, false);
     emitter.write_indent();
     if emitter.is_open_ended {
-        emitter.out.push_str("...\n");
+        emitter.text.push_str("...\n");
     }
-    interpreter.use_scratch(emitter.out.len())?;
-    Ok(emitter.out)
+    interpreter.use_scratch(emitter.text.len())?;
+    Ok(emitter.text)
 }
 
 fn plain_item(text: impl Into<String>) -> Item {
@@ -205,7 +205,7 @@ fn is_invalid_octal(text: &str) -> bool {
 
 /// Writes nodes by the rules of libyaml.
 struct Emitter {
-    out: String,
+    text: String,
     column: usize,
     /// True if the next indicator needs no space before it.
     has_space_before: bool,
@@ -219,18 +219,18 @@ struct Emitter {
 
 impl Emitter {
     fn put(&mut self, character: char) {
-        self.out.push(character);
+        self.text.push(character);
         self.column += 1;
     }
 
     fn write_line_break(&mut self) {
-        self.out.push('\n');
+        self.text.push('\n');
         self.column = 0;
     }
 
     /// Writes a line break of the text, which can be a character other than a line feed.
     fn write_break(&mut self, character: char) {
-        self.out.push(character);
+        self.text.push(character);
         self.column = 0;
     }
 
@@ -240,7 +240,7 @@ impl Emitter {
         if needs_space_before && !self.has_space_before {
             self.put(' ');
         }
-        self.out.push_str(text);
+        self.text.push_str(text);
         self.column += text.chars().count();
         self.has_space_before = false;
         self.has_only_indicators = self.has_only_indicators && keeps_indentation;
@@ -448,7 +448,7 @@ impl Emitter {
             if !is_printable(character) || is_break(character) || matches!(character, '"' | '\\') {
                 let escape_sequence = escape(character);
                 self.column += escape_sequence.chars().count();
-                self.out.push_str(&escape_sequence);
+                self.text.push_str(&escape_sequence);
                 follows_space = false;
             } else if character == ' ' {
                 if folds && !follows_space && self.column > LINE_COLUMNS && is_inside {
