@@ -30,7 +30,6 @@ pub struct TranscriptPlayer {
     known_ids: BTreeSet<String>,
 }
 
-/// A recorded process.
 #[derive(Debug)]
 struct RecordedProcess {
     entry: Entry,

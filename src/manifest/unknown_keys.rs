@@ -11,15 +11,11 @@ use crate::load::LoadedManifest;
 use base::error::did_you_mean;
 use yaml::Node;
 
-/// Keys of `cloud_provider`.
 const CLOUD_PROVIDER_KEYS: &[&str] =
     &["cert", "cpi", "mbus", "properties", "ssh_tunnel", "template", "templates", "userland"];
-/// Keys of a `userland`.
 const USERLAND_KEYS: &[&str] = &["compile_with_network", "files", "sha1", "url"];
-/// Keys of a job.
 const JOB_KEYS: &[&str] =
     &["consumes", "custom_provider_definitions", "name", "properties", "provides", "release"];
-/// Keys of a release.
 const RELEASE_KEYS: &[&str] = &["exported_from", "name", "sha1", "stemcell", "url", "version"];
 /// Keys of a CPI in a CPI config.
 const CPI_CONFIG_ENTRY_KEYS: &[&str] =
@@ -44,10 +40,8 @@ const POOL_KEYS: [(&str, &[&str]); 2] = [
 ];
 /// Keys of the stemcell of a resource pool.
 const POOL_STEMCELL_KEYS: &[&str] = &["name", "sha1", "url", "version"];
-/// Keys of a network.
 const NETWORK_KEYS: &[&str] =
     &["cloud_properties", "cloud_properties_by_cpi", "default", "dns", "name", "subnets", "type"];
-/// Keys of a subnet.
 const SUBNET_KEYS: &[&str] = &[
     "az",
     "azs",
@@ -59,7 +53,6 @@ const SUBNET_KEYS: &[&str] = &[
     "reserved",
     "static",
 ];
-/// Keys of an instance group.
 const INSTANCE_GROUP_KEYS: &[&str] = &[
     "azs",
     "env",

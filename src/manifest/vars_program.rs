@@ -57,7 +57,6 @@ struct ProgramFailure {
     hint: Option<&'static str>,
 }
 
-/// The limits of a program.
 struct ProgramLimits {
     timeout: Duration,
     max_output_bytes: u64,
@@ -300,7 +299,6 @@ struct ProgramProcess {
     is_reaped: bool,
 }
 
-/// The state of a process.
 enum ProcessState {
     Running,
     /// A question on the terminal stopped it.

@@ -150,7 +150,6 @@ pub fn longest_word(line: &str) -> usize {
 enum LongWords {
     /// The words stay whole and exceed the line.
     Whole,
-    /// The words are cut.
     Cut,
 }
 

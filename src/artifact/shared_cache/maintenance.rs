@@ -17,7 +17,6 @@ use base::encoding::rfc3339;
 use base::{Error, Result};
 use net::ssh::VerifyingKey;
 
-/// The kinds of packages.
 pub(super) const PACKAGE_KINDS: [PackageKind; 2] = [PackageKind::Vm, PackageKind::Cpi];
 /// The ending of objects with a signed digest, which belong to a package.
 pub(super) const SIGNED_DIGEST_ENDING: &str = ".json";

@@ -492,7 +492,6 @@ fn read_signed_digest(
     Ok(Some(package))
 }
 
-/// Returns the object of a download.
 fn download_object(digest: &Digest) -> String {
     let algorithm = digest.strongest();
     format!("{DOWNLOADS_DIRECTORY}/{}-{}", algorithm.name(), digest.hex(algorithm).unwrap_or_default())

@@ -41,7 +41,6 @@ impl Disks {
         Disks { platform, directories, hints_lock: Mutex::new(()) }
     }
 
-    /// Stores the hint of a disk.
     pub(super) fn store_hint(&self, cid: &str, hint: &Value) -> Result<()> {
         if cid.is_empty() {
             return Err(Error::invalid("Saving persistent disk hints: the disk CID is empty"));

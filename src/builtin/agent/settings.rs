@@ -21,7 +21,6 @@ pub(super) struct AgentSettings {
     pub mbus: String,
     /// Networks by name.
     pub networks: Map<String, Value>,
-    /// The attached disks.
     pub disks: AttachedDisks,
     /// `env` of `create_vm`.
     pub env: Env,
@@ -31,14 +30,12 @@ pub(super) struct AgentSettings {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Vm {
-    /// The name of the VM.
     pub name: String,
     /// The CID of the VM, if the CPI sets it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
 
-/// The attached disks.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AttachedDisks {
@@ -78,11 +75,9 @@ pub(super) struct Mbus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Certificate {
-    /// The certificate of the CA.
     pub ca: String,
     /// The certificate, followed by intermediate certificates.
     pub certificate: String,
-    /// The private key of `certificate`.
     pub private_key: String,
 }
 

@@ -82,7 +82,6 @@ pub(super) struct Job {
     /// The name of the job, and of its directory in the rendered templates.
     #[serde(deserialize_with = "deserialize_leniently")]
     pub name: String,
-    /// The version of the job.
     #[serde(deserialize_with = "deserialize_leniently")]
     pub version: String,
 }
@@ -91,10 +90,8 @@ pub(super) struct Job {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Package {
-    /// The name of the package.
     #[serde(deserialize_with = "deserialize_leniently")]
     pub name: String,
-    /// The version of the package.
     #[serde(deserialize_with = "deserialize_leniently")]
     pub version: String,
     /// The digest of the blob.

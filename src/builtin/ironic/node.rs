@@ -42,7 +42,6 @@ impl Node {
         Ok(Node { uuid: uuid.to_owned(), object })
     }
 
-    /// Finds the node of a VM.
     pub(super) fn find_by_vm(ironic: &Client, cid: &str) -> CpiResult<Option<Node>> {
         let filter = ListOptions {
             filters: vec![("instance_uuid", cid.to_owned())],

@@ -53,7 +53,6 @@ impl RegistrySettings {
         Client::endpoint(&self.host, self.port, &self.username, &self.password)
     }
 
-    /// Creates a client of the registry.
     pub(super) fn create_client(&self) -> CpiResult<Client> {
         Client::new(&self.endpoint()).map_err(|error| CpiFailure::cloud(error.to_string()))
     }

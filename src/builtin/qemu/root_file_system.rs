@@ -35,7 +35,6 @@ const COMMANDS_FILE: &str = "debugfs.commands";
 const FILE_SYSTEM_FEATURES: &str = "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,\
                                     flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum";
 const MIB: u64 = 1 << 20;
-/// The offset of the partition.
 const PARTITION_OFFSET_BYTES: u64 = MIB;
 /// The type of a Linux partition.
 const LINUX_PARTITION: u8 = 0x83;

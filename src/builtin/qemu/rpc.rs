@@ -20,7 +20,6 @@ use base::stemcell_formats;
 pub(super) type QemuCall<'a, 'l> = CallContext<'a, 'l, QemuConfig>;
 
 impl QemuCall<'_, '_> {
-    /// Returns QEMU's programs.
     pub(super) fn programs(&self) -> Programs {
         Programs::new(self.config.program_directory.as_deref())
     }

@@ -160,7 +160,6 @@ const COLLECT: &[Field] = &[
         .as_repeatable(),
 ];
 
-/// The commands.
 pub(in crate::cli) static COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         path: "node create",

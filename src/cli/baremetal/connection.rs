@@ -173,7 +173,6 @@ impl Connection {
     }
 }
 
-/// Returns the option of a setting.
 fn option_of(setting: &str) -> String {
     format!("--{}", variable_of(setting).to_lowercase().replace('_', "-"))
 }

@@ -16,7 +16,6 @@ use yaml::{self, Data, Mapping, Node};
 /// The shape of the value of an option.
 #[derive(Debug, Clone, Copy)]
 enum ValueShape {
-    /// A path.
     Path,
     /// A path, or text that begins with this prefix.
     PathUnless(&'static str),

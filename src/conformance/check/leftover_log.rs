@@ -94,7 +94,6 @@ impl LeftoverLog {
         self.write_line(&LogLine::CallEnd { request_id: request_id.to_owned() })
     }
 
-    /// Records a created resource.
     pub(super) fn record_resource(&mut self, resource: &CreatedResource) -> Result<()> {
         self.write_line(&LogLine::Created(resource.clone()))
     }

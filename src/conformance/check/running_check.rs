@@ -41,7 +41,6 @@ impl From<Error> for CheckStop {
 /// The result of a check or of a part of it.
 pub(super) type CheckOutcome<T = ()> = std::result::Result<T, CheckStop>;
 
-/// Fails the check.
 pub(super) fn fail<T>(reason: impl Into<String>) -> CheckOutcome<T> {
     Err(CheckStop::Failed(reason.into()))
 }

@@ -40,7 +40,6 @@ pub struct AgentEndpoint {
 pub(super) enum ServerTrust {
     /// Servers with a certificate signed by one of these CAs.
     Roots(Vec<CertificateDer<'static>>),
-    /// Any server.
     AnyServer,
 }
 

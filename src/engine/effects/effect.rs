@@ -18,12 +18,10 @@ use crate::state::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "snake_case")]
 pub(crate) enum Effect {
-    /// `create_stemcell`.
     CreateStemcell {
         /// The record to store when the call succeeds.
         record: StemcellRecord<Unnamed>,
     },
-    /// `create_vm`.
     CreateVm {
         /// The record to store when the call succeeds.
         record: VmRecord<Unnamed>,
@@ -31,35 +29,27 @@ pub(crate) enum Effect {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         address: Option<String>,
     },
-    /// `delete_vm`.
     DeleteVm(VmHandle),
-    /// `create_disk`.
     CreateDisk {
         /// The record to store when the call succeeds.
         record: DiskRecord<Unnamed>,
     },
-    /// `attach_disk`.
     AttachDisk {
-        /// The VM's CID.
         vm: VmCid,
         #[serde(flatten)]
         disk: DiskHandle,
     },
-    /// `detach_disk`.
     DetachDisk {
-        /// The VM's CID.
         vm: VmCid,
         #[serde(flatten)]
         disk: DiskHandle,
     },
-    /// `resize_disk`.
     ResizeDisk {
         #[serde(flatten)]
         disk: DiskHandle,
         /// The new size in MiB.
         size: u64,
     },
-    /// `update_disk`.
     UpdateDisk {
         #[serde(flatten)]
         disk: DiskHandle,
@@ -71,16 +61,12 @@ pub(crate) enum Effect {
         #[serde(alias = "left_id")]
         old_record_id: String,
     },
-    /// `delete_disk`.
     DeleteDisk(DiskHandle),
-    /// `snapshot_disk`.
     SnapshotDisk {
         /// The record to store when the call succeeds.
         record: SnapshotRecord<Unnamed>,
     },
-    /// `delete_snapshot`.
     DeleteSnapshot(SnapshotHandle),
-    /// `delete_stemcell`.
     DeleteStemcell(StemcellHandle),
 }
 

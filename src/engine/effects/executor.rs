@@ -39,9 +39,7 @@ pub(crate) struct Executor<'a> {
 
 /// One of several calls made in parallel.
 pub(crate) struct ParallelCall {
-    /// The name of its stage.
     pub(crate) stage_name: String,
-    /// The effect of the call.
     pub(crate) effect: Effect,
     /// The arguments of the CPI call.
     pub(crate) arguments: Vec<Value>,
@@ -223,7 +221,6 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Returns the context of the run.
     pub(crate) fn run_context(&self) -> &'a RunContext {
         self.run
     }

@@ -57,22 +57,22 @@ pub struct Status {
     pub time: String,
     /// The VM, if one is on record.
     pub vm: Option<VmStatus>,
-    /// Its agent.
+    /// The agent at the address of the manifest, or the reason why it was not asked.
     pub agent: AgentStatus,
     /// The overall state of the jobs, such as `running`; `None` if the agent did not report it.
     pub job_state: Option<String>,
     /// The jobs on the VM.
     pub jobs: Vec<String>,
-    /// Their processes.
+    /// The processes that the agent supervises; empty if it did not report them.
     pub processes: Vec<ProcessStatus>,
     /// Load, CPU, memory and disks, as the agent reports them.
     pub vitals: Option<Value>,
     /// The CPIs of VM and disks, if they were asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpis: Vec<CpiStatus>,
-    /// The VM's networks.
+    /// The networks as the agent reports them, else as the CPI or the manifest names them.
     pub networks: Vec<NetworkStatus>,
-    /// Persistent disks.
+    /// The persistent disks on record, also those that the VM does not use.
     pub disks: Vec<DiskStatus>,
     /// Disks that the agent has mounted and that are not on record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -155,7 +155,7 @@ pub struct VmStatus {
     /// Its CID, and its CPI's name.
     #[serde(flatten)]
     pub handle: VmHandle,
-    /// `bosh/0`.
+    /// The instance, such as `bosh/0`; `None` if only the CID of the VM is on record.
     pub instance: Option<String>,
     /// The CPI's answer to whether it exists.
     #[serde(rename = "exists")]
@@ -236,9 +236,9 @@ pub struct NetworkStatus {
     pub kind: Option<String>,
     /// The VM's address on it.
     pub ip: Option<String>,
-    /// Its netmask.
+    /// The netmask; `None` if the source of the networks has none.
     pub netmask: Option<String>,
-    /// Its gateway.
+    /// The address of the gateway; `None` if the source of the networks has none.
     pub gateway: Option<String>,
 }
 

@@ -93,7 +93,6 @@ struct PackageProgress {
     uploaded_blob_id: OnceLock<String>,
     /// The compiled package in the agent's blobstore.
     package: OnceLock<CompiledPackage>,
-    /// The duration of the upload.
     upload_duration: OnceLock<Duration>,
     /// The duration of the compilation.
     compile_duration: OnceLock<Duration>,

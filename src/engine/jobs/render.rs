@@ -136,7 +136,6 @@ fn label(job: &Job, source: &Path) -> String {
 pub(crate) struct RenderedFile {
     /// The path in the archive: `<job>/<target>`.
     pub(crate) name: String,
-    /// The path of the file.
     pub(crate) path: PathBuf,
     /// True for a target below `bin/`.
     pub(crate) is_executable: bool,

@@ -121,7 +121,6 @@ pub enum Step {
 /// The way in which a step deploys the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DeployKind {
-    /// It creates a VM.
     NewVm,
     /// It updates the VM on record.
     InPlace,

@@ -31,7 +31,6 @@ const AGENT_PROGRAM: &str = "bosh-agent";
 pub(crate) enum UntrackedListener {
     /// An agent that accepts the manifest's credentials.
     Vm {
-        /// The agent's id.
         agent_id: String,
         /// The CID of its VM, as far as the agent knows.
         vm: Option<String>,

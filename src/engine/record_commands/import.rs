@@ -43,11 +43,11 @@ pub struct ImportRequest {
 /// A stemcell to record: `CID=NAME/VERSION`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedStemcell {
-    /// The stemcell's CID.
+    /// The CID in the cloud of the environment's CPI.
     pub cid: StemcellCid,
-    /// The stemcell's name.
+    /// The name, as in `stemcell.MF`.
     pub name: String,
-    /// The stemcell's version.
+    /// The version, as in `stemcell.MF`.
     pub version: String,
 }
 

@@ -39,9 +39,9 @@ const MAX_CONNECTIONS: usize = 32;
 /// The credentials for changing the registry, and for reading it from this machine.
 #[derive(Clone)]
 pub struct RegistryCredentials {
-    /// The user.
+    /// The user of HTTP basic authentication.
     pub username: String,
-    /// The password.
+    /// Its password, from the manifest.
     pub password: Secret,
 }
 

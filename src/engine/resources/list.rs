@@ -10,11 +10,11 @@ use base::Result;
 /// A stemcell on record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedStemcell {
-    /// The stemcell's name.
+    /// The name in `stemcell.MF`.
     pub name: String,
-    /// The stemcell's version.
+    /// The version in `stemcell.MF`.
     pub version: String,
-    /// The stemcell's CID.
+    /// The CID; several records can have the same one.
     pub cid: StemcellCid,
     /// The name of its CPI; `None` for the default CPI.
     pub cpi: Option<String>,

@@ -196,7 +196,6 @@ impl CallFiles {
         let _ = fs::remove_file(self.file(MARK_KIND));
     }
 
-    /// Removes the files of the call.
     pub(super) fn remove(&self) {
         for kind in [PREPARED_KIND, ANSWER_KIND, LOG_KIND, END_KIND, MARK_KIND] {
             let _ = fs::remove_file(self.file(kind));

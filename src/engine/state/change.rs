@@ -31,7 +31,7 @@ pub enum Change {
     /// A stemcell was marked to stay although it is unused, or the mark was removed. Applies to all records
     /// of this CID.
     StemcellKept {
-        /// Its handle.
+        /// The CID and the CPI of the marked records.
         stemcell: StemcellHandle,
         /// True if it stays.
         is_kept: bool,
@@ -44,7 +44,7 @@ pub enum Change {
     VmDeleted(VmHandle),
     /// The sshd of a VM showed its host key for the first time.
     HostKeyLearned {
-        /// The VM's CID.
+        /// The VM, which must be the one on record.
         vm: VmCid,
         /// The key in OpenSSH format.
         key: String,
@@ -53,14 +53,14 @@ pub enum Change {
     DiskCreated(DiskRecord),
     /// A disk was attached, and the CPI returned this disk hint.
     DiskAttached {
-        /// The disk's handle.
+        /// The disk, which must be on record.
         disk: DiskHandle,
         /// The disk hint, under contract v2 or if a CPI returns one anyway.
         hint: Option<DiskHint>,
     },
     /// The CPI changed a disk in place.
     DiskUpdated {
-        /// The disk's handle.
+        /// The disk under its CID before the change.
         disk: DiskHandle,
         /// The new size in MiB.
         size: u64,
@@ -84,7 +84,7 @@ pub enum Change {
     CpiRenamed {
         /// The old name; `None` for the default CPI.
         old_name: Option<String>,
-        /// The new name.
+        /// The name in the CPI config of this run.
         new_name: String,
     },
     /// A VM that was not on record is about to be deleted. It is on record from now on, until it is gone.

@@ -92,7 +92,6 @@ pub(crate) fn end() {
     MAX_MEMORY.set(u64::MAX);
 }
 
-/// Counts steps.
 #[inline(always)]
 pub(crate) fn step(count: u64) -> Result<(), Abort> {
     let steps = STEPS.get().saturating_add(count);
@@ -228,7 +227,6 @@ impl Drop for Charge {
 pub(crate) struct MethodMemory(u64);
 
 impl MethodMemory {
-    /// Begins the memory of a method.
     #[inline(always)]
     pub(crate) fn begin() -> MethodMemory {
         MethodMemory(SCRATCH.replace(0))

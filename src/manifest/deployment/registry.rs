@@ -27,7 +27,7 @@ pub struct RegistryConfig {
     pub port: u16,
     /// The user name.
     pub username: String,
-    /// The password.
+    /// The password of HTTP basic authentication.
     pub password: Secret,
     /// Position and path in the manifest, for messages.
     pub place: String,

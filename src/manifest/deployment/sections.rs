@@ -12,7 +12,6 @@ pub(crate) const BY_CPI: &str = "cloud_properties_by_cpi";
 /// A section whose entries have names.
 #[derive(Clone, Copy)]
 pub(super) struct Section {
-    /// Its key.
     pub(super) key: &'static str,
     /// The name of an entry in messages.
     pub(super) entry: &'static str,

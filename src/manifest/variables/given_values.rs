@@ -120,7 +120,6 @@ impl GivenValues {
 struct SourceValues {
     env_vars: Vec<(String, Node)>,
     programs: Vec<(String, Node)>,
-    /// Values of files and arguments.
     files_and_arguments: Vec<(String, Node)>,
 }
 

@@ -19,9 +19,7 @@ pub(super) struct ProcessSpec {
     pub name: String,
     /// The absolute path of its pid file.
     pub pidfile: PathBuf,
-    /// The start program.
     pub start: Option<Program>,
-    /// The stop program.
     pub stop: Option<Program>,
     /// The names of processes that must run before this one is started.
     pub depends: Vec<String>,

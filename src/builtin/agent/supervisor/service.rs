@@ -57,10 +57,7 @@ pub(super) enum Phase {
         detection_time: Instant,
     },
     /// The process has failed and is restarted after a pause.
-    Backoff {
-        /// The time of the restart.
-        restart_time: Instant,
-    },
+    Backoff { restart_time: Instant },
 }
 
 /// A supervisor that must be woken when a program has ended.

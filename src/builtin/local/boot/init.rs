@@ -254,7 +254,6 @@ fn ignore_ended_process(result: Result<(), Errno>) -> io::Result<()> {
     }
 }
 
-/// The result of [`reap`].
 enum ReapResult {
     /// The child with this pid.
     Reaped(Pid),

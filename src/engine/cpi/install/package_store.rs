@@ -51,7 +51,6 @@ pub(super) struct CpiPackageStore {
 pub(super) struct PackageSlot {
     /// The directory in which its packaging script finds its dependencies.
     pub(super) packages_directory: PathBuf,
-    /// The directory of the package.
     pub(super) package_directory: PathBuf,
     /// The output of its packaging script.
     pub(super) log_path: PathBuf,

@@ -21,7 +21,6 @@ use base::{Error, LogExcerpt, Result};
 
 /// The time that a script has to stop after a signal.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);
-/// The arguments of bash.
 const BASH_ARGUMENTS: [&str; 2] = ["-x", "packaging"];
 /// The variables that name proxies, in lower case. Programs read one or the other case.
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "all_proxy"];

@@ -150,7 +150,6 @@ impl Layout {
         Ok(arguments)
     }
 
-    /// Reads a layout.
     #[cfg(target_os = "linux")]
     pub(super) fn read(path: &Path) -> Result<Self> {
         base::files::read_json(path)?

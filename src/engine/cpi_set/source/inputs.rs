@@ -20,7 +20,6 @@ pub(crate) struct CpiInputs<'a> {
     pub(crate) provider: &'a CloudProvider,
     /// The CPI config, if there is one.
     pub(crate) config: Option<&'a CpiConfig>,
-    /// The name of the environment.
     pub(crate) environment_name: &'a str,
     /// The manifest file, to which paths are relative.
     pub(crate) manifest: &'a Path,

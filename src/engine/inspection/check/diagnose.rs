@@ -53,7 +53,6 @@ pub(super) struct Diagnosis {
 /// A change of an environment with a VM that did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnfinishedChange {
-    /// A deploy.
     Deploy,
     /// A `delete-env`.
     Deletion,

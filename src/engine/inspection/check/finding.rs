@@ -66,7 +66,6 @@ impl Finding {
         Finding { kind, cid, cpi, status, detail, short_description, problem, repairs }
     }
 
-    /// Creates the finding of a problem.
     pub(super) fn of(problem: &Problem, kind: &'static str, cid: String, cpi: Option<&str>) -> Self {
         let detail = match problem.kind {
             // The kind and the CID are shown beside it.

@@ -42,7 +42,6 @@ pub(super) struct Probe<'a> {
     pub(super) executor: Executor<'a>,
     pub(super) agent: Agent,
     pub(super) endpoint: &'a AgentEndpoint,
-    /// The credentials of this run.
     pub(super) run_credentials: &'a RunCredentials,
     /// The state to check. The names of CPIs in it are those of the CPI config.
     pub(super) state: State,

@@ -28,7 +28,6 @@ pub(super) struct RepairContext<'a> {
 
 /// The result of a repair that did not fail.
 pub(super) enum RepairOutcome {
-    /// The repair is done.
     Done,
     /// A new VM must be created, in a run of its own.
     NeedsNewVm,

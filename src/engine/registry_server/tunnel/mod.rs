@@ -51,7 +51,6 @@ enum TunnelEvent {
     Problem(SshError),
     /// The server showed its host key for the first time, and accepted the login.
     HostKey(String),
-    /// The tunnel is open.
     Open,
     /// The worker gave up.
     Failed(SshError),

@@ -44,7 +44,6 @@ pub(crate) enum FileState {
 /// A document in which another machine published the outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PublishedDocument {
-    /// The answer.
     Answer,
     /// The note that the call was never made.
     NeverStarted,
@@ -92,7 +91,6 @@ pub(crate) fn progress(evidence: Evidence) -> EvidentProgress {
     }
 }
 
-/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOutcome {
     /// The CPI was not called.

@@ -115,7 +115,6 @@ impl BucketUrl {
         BucketUrl { key: key.to_owned(), ..self.clone() }
     }
 
-    /// Returns the scheme of its URL.
     pub(super) fn scheme(&self) -> &'static str {
         match self.service {
             Service::S3 => "s3",

@@ -92,7 +92,6 @@ pub struct Document {
 
 /// The document with the state itself.
 pub(super) const STATE_DOCUMENT: &str = "";
-/// The folder of the journal.
 pub(super) const JOURNAL_FOLDER: &str = ".journal";
 /// The folder of earlier versions.
 pub(super) const VERSIONS_FOLDER: &str = ".versions";

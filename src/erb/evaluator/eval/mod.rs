@@ -238,7 +238,6 @@ impl Interpreter {
         self.last_id
     }
 
-    /// Creates an object.
     pub(super) fn create_object(&mut self, class: Rc<Class>, data: Data) -> Value {
         Value::Object(self.create_raw_object(class, data))
     }

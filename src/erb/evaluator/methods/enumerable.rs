@@ -130,7 +130,6 @@ impl Interpreter {
         Ok(items)
     }
 
-    /// Calls a method of Enumerable.
     pub(crate) fn call_enumerable_method(
         &mut self,
         receiver: &Value,

@@ -321,7 +321,6 @@ impl Interpreter {
         }
     }
 
-    /// Calls a class method of Regexp.
     pub(super) fn call_regexp_class_method(
         &mut self,
         name: &str,

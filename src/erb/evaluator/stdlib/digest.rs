@@ -20,7 +20,6 @@ fn algorithm(label: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the digest of bytes.
 pub(super) fn digest(algorithm: &str, bytes: &[u8]) -> Vec<u8> {
     match algorithm {
         "SHA1" => sha1::Sha1::digest(bytes).to_vec(),

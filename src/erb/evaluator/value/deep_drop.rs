@@ -29,7 +29,6 @@ pub(crate) enum ValuePart {
     Class(Rc<Class>),
 }
 
-/// Drops the parts of a value.
 pub(crate) fn deep_drop(parts: impl Iterator<Item = ValuePart>) {
     let depth = DEPTH.get();
     if depth >= MAX_DEPTH {

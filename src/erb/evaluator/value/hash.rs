@@ -17,7 +17,7 @@ pub(crate) struct Key(pub(crate) Value);
 /// The memory of a hash without its entries.
 const HASH_BYTES: usize = 240;
 
-/// A hash.
+/// Ruby's Hash, which keeps the order of insertion.
 pub(crate) struct RHash {
     pub(crate) map: RefCell<IndexMap<Key, Value, FxBuildHasher>>,
     /// The value for missing keys.

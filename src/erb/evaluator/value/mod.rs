@@ -56,7 +56,7 @@ const FREE_BITS: u64 = 1024;
 /// The memory of an entry of a hash, and of a variable or constant.
 pub(crate) const ENTRY_BYTES: usize = 96;
 
-/// An array.
+/// Ruby's Array, whose items other values can change through the same reference.
 pub(crate) struct RArray {
     pub(super) items: RefCell<Vec<Value>>,
     pub(super) is_frozen: Cell<bool>,

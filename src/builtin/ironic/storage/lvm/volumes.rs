@@ -90,7 +90,6 @@ impl Volumes {
         self.run_lvm("lvextend", &action, &["--size", &format!("{mib}m"), &self.path(name)]).map(drop)
     }
 
-    /// Renames a volume.
     pub(super) fn rename(&self, old_name: &str, new_name: &str) -> CpiResult<()> {
         self.run_lvm(
             "lvrename",

@@ -44,7 +44,6 @@ const PRINTABLE_STRING: u32 = 19;
 const IA5_STRING: u32 = 22;
 const UTF8_STRING: u32 = 12;
 
-/// A distinguished name.
 #[derive(Debug, Clone)]
 pub(crate) struct DistinguishedName(Vec<Attribute>);
 
