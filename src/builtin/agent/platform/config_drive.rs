@@ -9,7 +9,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::DEVICE_TIMEOUT;
 use crate::agent::directories::{make_directory, write_atomically};
-use crate::agent::source::USER_DATA_FILE;
+use crate::agent::settings_source::USER_DATA_FILE;
 use crate::agent::tools;
 use base::{Error, Result};
 
