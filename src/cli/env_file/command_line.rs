@@ -59,7 +59,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         Err(error) => return Err(with_hint_about_words(error, grammar, args)),
     };
     let (path, matches) = innermost_command(&first_matches);
-    let ignored_name_remarks = remarks_on_ignored_options(matches);
+    let mut remarks = remarks_on_ignored_options(matches);
     let repeated_args = RepeatedArgs::of(matches, &|id| is_given(matches, id));
     let parse_strictly = || -> Result<Box<Cli>, clap::Error> {
         Cli::from_arg_matches(&grammar.clone().try_get_matches_from(args)?).map(Box::new)
@@ -82,7 +82,7 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     if !may_have_env_file(matches) {
         return match (lone_store_error(&path, matches, None), parse_strictly()) {
             (Some(error), _) => unusable(error),
-            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, ignored_name_remarks)),
+            (None, Ok(cli)) => Ok(CommandLine::Understood(cli, repeated_args, remarks)),
             (None, Err(error)) => unusable_if_unnamed(error, None),
         };
     }
@@ -92,23 +92,20 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
         true => unusable(error),
         false => unusable(error.with_hint("to ignore the env file: `monopile SAME-COMMAND --no-env-file`")),
     };
-    let (file, remark) = match find_env_file(matches, option_path, &ask) {
+    let (file, file_remark) = match find_env_file(matches, option_path, &ask) {
         Ok(file_and_remark) => file_and_remark,
         Err(error) => return unusable_file(error),
     };
-    let remarks: Vec<Remark> = remark.into_iter().collect();
+    let file_remark_text =
+        file_remark.as_ref().map(|(Remark::Note(text) | Remark::Warning(text))| clean_line(text));
+    remarks.extend(file_remark);
     if let Some(error) = lone_store_error(&path, matches, file.as_ref()) {
         return unusable(error);
     }
     let Some(file) = file else {
-        return match (parse_strictly(), remarks.first()) {
-            (Ok(cli), _) => {
-                let remarks = ignored_name_remarks.into_iter().chain(remarks).collect();
-                Ok(CommandLine::Understood(cli, repeated_args, remarks))
-            }
-            (Err(error), Some(Remark::Note(text) | Remark::Warning(text))) => {
-                unusable_if_unnamed(error, Some(clean_line(text)))
-            }
+        return match (parse_strictly(), file_remark_text) {
+            (Ok(cli), _) => Ok(CommandLine::Understood(cli, repeated_args, remarks)),
+            (Err(error), Some(text)) => unusable_if_unnamed(error, Some(text)),
             (Err(error), None) => {
                 let key = key_of_missing(&error);
                 let hint = format!("or set `{key}` in a file .monopile.yml, here or in a directory above");
@@ -123,7 +120,6 @@ fn parse_with_env_file(grammar: &Command, args: &[OsString]) -> Result<CommandLi
     let grammar_with_defaults = with_file_defaults(grammar.clone(), &path, matches, &file);
     match grammar_with_defaults.try_get_matches_from(args) {
         Ok(matches) => {
-            let remarks = ignored_name_remarks.into_iter().chain(remarks).collect();
             Ok(CommandLine::Understood(Box::new(Cli::from_arg_matches(&matches)?), repeated_args, remarks))
         }
         Err(error) => match file_error(&file, &error) {
