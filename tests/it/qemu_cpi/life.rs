@@ -39,6 +39,9 @@ impl Ended {
     }
 }
 
+/// The words of a `create-env` whose guest has no agent.
+const CREATE_WITHOUT_AGENT: [&str; 3] = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
+
 /// The option with the stemcell, which is in the directory.
 const STEMCELL: &str = "stemcell=file://$PWD/debian.tgz";
 
@@ -96,6 +99,16 @@ impl VmLife {
         let mut child = command.spawn().unwrap();
         let status = poll_within(COMMAND_TIMEOUT, &words.join(" "), || child.try_wait().unwrap());
         Ended { code: status.code().unwrap_or(-1), output: fs::read_to_string(log).unwrap() }
+    }
+
+    /// Waits in vain for the agent, as [`super::create_until_console_has`] does.
+    #[track_caller]
+    fn create_in_vain(&self) -> Ended {
+        super::create_until_console_has(&self.cloud(), "tiny guest", || {
+            let run = self.run(&CREATE_WITHOUT_AGENT);
+            assert_eq!(run.code, 5, "{}", run.output);
+            run
+        })
     }
 
     /// Runs a command that must succeed. Prints its duration and the number of CPI calls. Returns the event
@@ -396,20 +409,13 @@ fn root_file_system_without_debian_boots() {
     let mut life = VmLife::new(&stemcell);
     let properties = "/cloud_provider/properties";
     life.replace(&format!("{properties}/kernel_arguments?"), json!("tiny guest"));
-    let create = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
-    let failed_run = life.run(&create);
+    let failed_run = life.run(&CREATE_WITHOUT_AGENT);
     assert!(failed_run.code != 0 && failed_run.output.contains("property `kernel`"), "{}", failed_run.output);
     for name in ["kernel", "initrd"] {
         life.replace(&format!("{properties}/{name}?"), json!(stemcell.with_extension(name)));
     }
-    assert_eq!(life.run(&create).code, 5);
-    super::wait_for_console(&life.cloud(), "tiny guest");
-    let failed_run = life.run(&create);
-    assert!(
-        failed_run.code == 5 && failed_run.output.contains("net.ifnames=0 tiny guest"),
-        "{}",
-        failed_run.output
-    );
+    let failed_run = life.create_in_vain();
+    assert!(failed_run.output.contains("net.ifnames=0 tiny guest"), "{}", failed_run.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
     assert!(!life.cloud().exists(), "{:?}", fs::read_dir(life.cloud()).map(Iterator::count));
 }
@@ -424,10 +430,7 @@ fn stemcell_without_debian_boots() {
         .file("./boot/grub/core.img", "");
     let stemcell = make_stemcell(&world, base, &[], "bosh-openstack-kvm-debian-");
     let life = VmLife::new(&stemcell);
-    let create = ["create-env", "--boot-timeout", super::BOOT_TIMEOUT];
-    assert_eq!(life.run(&create).code, 5);
-    super::wait_for_console(&life.cloud(), "tiny guest");
-    let failed_run = life.run(&create);
-    assert!(failed_run.code == 5 && failed_run.output.contains("tiny guest"), "{}", failed_run.output);
+    let failed_run = life.create_in_vain();
+    assert!(failed_run.output.contains("tiny guest"), "{}", failed_run.output);
     life.run(&["delete-env", "--non-interactive", "--agent-timeout", "2s"]).success();
 }

@@ -56,6 +56,15 @@ fn wait_for_console(cloud: &Path, text: &str) {
     });
 }
 
+/// Runs `create`, which waits in vain for an agent, before and after the guest has printed a text. Returns the
+/// second run.
+#[track_caller]
+fn create_until_console_has<R>(cloud: &Path, text: &str, create: impl Fn() -> R) -> R {
+    create();
+    wait_for_console(cloud, text);
+    create()
+}
+
 /// The methods of contract v2 that a director or `create-env` calls.
 const METHODS: [&str; 20] = [
     "info",
@@ -505,13 +514,11 @@ impl SilentVm {
         self.world.run([&[command][..], &options, extra_args].concat())
     }
 
-    /// Waits in vain for the agent before and after the guest has printed a text. Returns the second run.
+    /// Waits in vain for the agent, as [`create_until_console_has`] does.
     #[track_caller]
     fn wait_in_vain(&self, text: &str) -> Run {
-        let wait = || self.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
-        wait();
-        wait_for_console(&self.cloud(), text);
-        wait()
+        let create = || self.run("create-env", &["--boot-timeout", BOOT_TIMEOUT]).exits_with(5);
+        create_until_console_has(&self.cloud(), text, create)
     }
 
     fn cloud(&self) -> PathBuf {
