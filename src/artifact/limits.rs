@@ -1,6 +1,8 @@
-//! Size limits of documents in artifacts, and of the answer of the release feed.
+//! Size limits of documents in artifacts, and of the answer of the feed of monopile's own releases
+//! (`version --check`).
 
-/// The maximum size of the answer of a release feed, in bytes. That of GitHub has 2 KiB for each file.
+/// The maximum size of the answer of a feed of monopile's releases, in bytes. That of GitHub has 2 KiB for
+/// each file.
 pub const MAX_FEED_BYTES: u64 = 1 << 20;
 /// The maximum size of a YAML document of a stemcell or release, in bytes. The largest `release.MF` in
 /// cf-deployment has 300 KiB.

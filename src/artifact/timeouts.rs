@@ -1,4 +1,4 @@
-//! Timeouts of downloads and of the release feed.
+//! Timeouts of downloads, and of the feed of monopile's own releases (`version --check`).
 
 use std::time::Duration;
 
@@ -13,5 +13,5 @@ pub const SETUP_TIMEOUT: Duration = Duration::from_secs(90);
 pub const HEADERS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The timeout of a download in which no byte moves. A slow download that makes progress has no timeout.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// The timeout of asking the release feed, from the connection to the end of the answer.
+/// The timeout of asking the feed of monopile's releases, from the connection to the end of the answer.
 pub const FEED_TIMEOUT: Duration = Duration::from_secs(10);

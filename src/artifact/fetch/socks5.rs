@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use super::proxy::ProxyCredentials;
 
 const SOCKS_VERSION: u8 = 5;
+/// The version of the exchange of user and password (RFC 1929).
+const LOGIN_VERSION: u8 = 1;
 const CONNECT_COMMAND: u8 = 1;
 const RESERVED_BYTE: u8 = 0;
 const NO_AUTHENTICATION: u8 = 0;
@@ -31,7 +33,7 @@ pub(super) fn log_in(
     match (method, credentials) {
         (NO_AUTHENTICATION, _) => {}
         (USER_AND_PASSWORD, Some((user, password))) => {
-            let mut message = vec![1];
+            let mut message = vec![LOGIN_VERSION];
             for text in [user, password] {
                 message.push(length(text)?);
                 message.extend(text.as_bytes());

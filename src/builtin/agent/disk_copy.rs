@@ -93,9 +93,11 @@ fn copy_content(source: &Path, target: &Path, length: u64, task: &TaskControl) -
             Ok(start) => start,
             // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
+            // The file system cannot tell: the rest of the file is copied whole.
             Err(Errno::INVAL) => position,
             Err(error) => return Err(error.into()),
         };
+        // A file that shrinks meanwhile may have its hole at `start`, and the loop must go on.
         let end = rustix::fs::seek(&source_file, rustix::fs::SeekFrom::Hole(start))
             .unwrap_or(length)
             .max(start + 1);

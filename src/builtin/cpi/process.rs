@@ -184,7 +184,7 @@ mod tests {
         let namesake = ProcessIdentity { start_time: identity.start_time + 1, ..identity.clone() };
         assert!(!namesake.is_running().unwrap());
         namesake.stop(Duration::ZERO).unwrap();
-        assert!(identity.is_running().unwrap(), "stopping a namesake stopped this process");
+        assert!(identity.is_running().unwrap(), "stopping a namesake stopped the process");
         let earlier_boot = ProcessIdentity { boot_id: "x".into(), ..identity.clone() };
         assert!(!earlier_boot.is_running().unwrap());
         assert!(namesake.has_ended_here().unwrap() && !identity.has_ended_here().unwrap());

@@ -159,7 +159,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
             }
         },
     };
-    let is_vm_expected = check_may_have_created_vm(run, request, &state)?;
+    let is_vm_expected = report_open_calls(run, request, &state)?;
     suspects::report(run, &state);
     let validating = run.reporter.begin_stage("Validating");
     let CreateEnvRequest { inputs, overrides, .. } = request;
@@ -202,7 +202,7 @@ pub fn plan_env(request: &CreateEnvRequest, run: &RunContext) -> Result<PlanRepo
 
 /// Fails if create-env would stop at an open call. Notes calls that it settles first. Returns true if one of
 /// these may have created the VM, so that its agent answers.
-fn check_may_have_created_vm(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
+fn report_open_calls(run: &RunContext, request: &CreateEnvRequest, state: &State) -> Result<bool> {
     let mut is_vm_expected = false;
     for (intent, call) in Journal::of(&run.paths.storage.resolve_links()?).read_open_calls::<Effect>()? {
         let Intent { method, request_id, .. } = &intent;
