@@ -352,9 +352,9 @@ fn processes(status: &Status) -> Option<Table> {
     for process in &status.processes {
         let uptime =
             process.uptime_seconds.map(|seconds| base::text::format_duration(Duration::from_secs(seconds)));
-        let memory = process.memory_kb.map(|kb| {
+        let memory = process.memory_kib.map(|kib| {
             let share = process.memory_percent.map(|percent| format!(" ({percent:.1}%)")).unwrap_or_default();
-            format!("{}{share}", base::text::format_bytes(kb.saturating_mul(1024)))
+            format!("{}{share}", base::text::format_bytes(kib.saturating_mul(1024)))
         });
         let cpu = process.cpu_percent.map(|percent| format!("{percent:.1}%"));
         let or_empty = Option::unwrap_or_default;

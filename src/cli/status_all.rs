@@ -72,7 +72,7 @@ struct EnvironmentRow {
     exit_code: u8,
     /// The CID of the VM on record.
     vm: Option<String>,
-    /// The result of asking the agent: `yes`, `no`, `stranger` or `not_asked`.
+    /// The result of asking the agent: `yes`, `no`, `foreign` or `not_asked`.
     agent: Option<String>,
     /// The overall state of the jobs.
     jobs: Option<String>,
@@ -354,7 +354,7 @@ impl EnvironmentRow {
             environment,
             exit_code,
             vm: text("/vm/cid"),
-            agent: text("/agent/answers"),
+            agent: text("/agent/reply"),
             jobs: text("/job_state"),
             problem,
             hints: list("hints"),
@@ -407,7 +407,6 @@ fn table(rows: &[EnvironmentRow]) -> Table {
         let agent = match row.agent.as_deref() {
             Some("yes") => "answers",
             Some("no") => "no answer",
-            Some("stranger") => "foreign",
             Some("not_asked") => "not asked",
             other => other.unwrap_or_default(),
         };
@@ -478,7 +477,7 @@ no JSON"#;
         let row = EnvironmentRow::new(
             "a".to_owned(),
             1,
-            br#"{"vm":{"cid":"vm-1"},"agent":{"answers":"yes"}}"#,
+            br#"{"vm":{"cid":"vm-1"},"agent":{"reply":"yes"}}"#,
             errors,
         );
         assert_eq!(row.problem.as_deref(), Some("no VM is on record: cause"));

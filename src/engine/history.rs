@@ -56,7 +56,7 @@ pub struct RunRecord {
     #[serde(default)]
     pub plan: Option<RecordedPlan>,
     /// The number of changes that it began: steps of its plan, repairs, and stops, starts and boots without a
-    /// plan. `None` in records of older versions.
+    /// plan. `None` in records of builds before the first release.
     #[serde(default, alias = "begun_steps")]
     pub begun_change_count: Option<usize>,
     /// Its end; `None` while it runs or if it was killed.
@@ -65,8 +65,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns true if the run began to change the VM, its jobs or its resources. A run of an older version
-    /// counts as one if it had something to do.
+    /// Returns true if the run began to change the VM, its jobs or its resources. A record of a
+    /// build before the first release lacks the count: its run began if it had something to do.
     pub fn has_begun_changes(&self) -> bool {
         let planned_step_count = || self.plan.as_ref().map_or(0, |plan| plan.steps.len());
         self.begun_change_count.unwrap_or_else(planned_step_count) > 0

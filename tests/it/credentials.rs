@@ -352,7 +352,7 @@ fn plan_lists_the_credentials_that_change() {
         .finish(hello.command("plan", &["--vars-store", "part.yml", "--new-credentials", "--json"]))
         .success();
     let report: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
-    assert_eq!(report["credentials"], json!(["mbus_bootstrap_password"]));
+    assert_eq!(report["changed_credentials"], json!(["mbus_bootstrap_password"]));
     values["mbus_bootstrap_password"] = json!("another-one");
     hello.world.write("part.yml", values.to_string());
     let plan = hello.world.finish(hello.command("plan", &["-l", "part.yml"])).success();

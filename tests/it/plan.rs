@@ -361,6 +361,15 @@ fn saved_plan_is_executed_or_rejected() {
     );
     assert!(!environment.hello.world.exists("creds.yml"));
     environment.hello.world.write("creds.yml", values);
+    // The keys of builds before the first release are still read.
+    let mut text = environment.hello.world.read("plan.json");
+    let older_keys = [("inputs", "basis"), ("state_digest", "state"), ("state_name", "place")];
+    for (key, older_key) in older_keys {
+        let renamed_text = text.replace(&format!("\"{key}\":"), &format!("\"{older_key}\":"));
+        assert_ne!(renamed_text, text, "the plan has no {key}");
+        text = renamed_text;
+    }
+    environment.hello.world.write("plan.json", text);
     let run = environment.hello.create(&["--plan", "plan.json"]).success();
     assert!(run.stdout.contains("Create a VM"), "{}", run.stdout);
     environment.hello.add_ops(
@@ -392,7 +401,7 @@ fn saved_plan_is_executed_or_rejected() {
     // A plan is valid for one state and one deployment.
     let text = environment.hello.world.read("plan.json");
     for (pointer, name, reason) in [
-        ("/basis/place", "other-state.json", "the plan is for the state 'other-state.json', not for"),
+        ("/inputs/state_name", "other-state.json", "the plan is for the state 'other-state.json', not for"),
         ("/deployment", "other", "the plan is for deployment 'other', but the manifest is for"),
     ] {
         let mut document: serde_json::Value = serde_json::from_str(&text).unwrap();

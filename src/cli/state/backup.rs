@@ -79,7 +79,6 @@ impl BackupArgs {
 struct ListedVersion {
     version: String,
     path: String,
-    #[serde(rename = "written")]
     written_at: String,
     vm: Option<VmCid>,
     disks: Vec<DiskCid>,

@@ -148,7 +148,8 @@ impl CpiErrorKind {
             ],
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_request_rate(message) => {
                 with_log_hint(
-                    "the IaaS limits the rate of requests: wait a few minutes, then run the same command again",
+                    "the IaaS limits the rate of requests: wait a few minutes, then run the same command \
+                     again",
                 )
             }
             CpiErrorKind::Cloud | CpiErrorKind::Unknown(_) if is_about_limits(message) => {

@@ -30,7 +30,7 @@ const FORMAT_VERSION: u32 = 1;
 const MAX_LISTED_CHANGES: usize = 20;
 
 /// The steps that a `create-env` would take. Its JSON is the output of `plan --json` and the file of `plan
-/// --out`.
+/// --out`. The aliases are the keys of builds before the first release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanReport {
     /// The format of the document.
@@ -45,16 +45,16 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<PlanChange>>,
     /// The existing VM, disks and other resources that the plan deletes, with their sizes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "deletes")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "deletes")]
     pub deleted_resources: Vec<String>,
     /// The persistent disk that the plan detaches and keeps, because the manifest has none any more.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "keeps")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "keeps")]
     pub kept_disk: Option<String>,
     /// The declared variables whose values differ from those last deployed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "credentials")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "credentials")]
     pub changed_credentials: Vec<String>,
     /// A check that could not be made, as text for the operator.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "unchecked")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "unchecked")]
     pub unchecked_reason: Option<String>,
     /// The number of packages by source; absent if no jobs are deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ pub struct PlanReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// The expected time without running jobs, in milliseconds; measured like `duration_ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "interruption_ms")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "interruption_ms")]
     pub downtime_ms: Option<u64>,
     /// The trouble with the agent, with its cause, if the plan depends on it.
     #[serde(skip)]
@@ -76,7 +76,7 @@ pub struct PlanReport {
     #[serde(skip)]
     pub generated_variables: Vec<String>,
     /// The inputs from which the plan was made.
-    #[serde(rename = "basis")]
+    #[serde(alias = "basis")]
     inputs: PlanInputs,
     /// The name of the file from which the plan was read.
     #[serde(skip)]
@@ -115,7 +115,7 @@ pub struct PlanChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     /// Its deployed value; absent if it is new, or if one of the values is a secret.
-    #[serde(default, skip_serializing_if = "Option::is_none", rename = "old")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "old")]
     pub deployed_value: Option<String>,
     /// The change in one line, for the operator.
     pub text: String,
@@ -125,19 +125,18 @@ pub struct PlanChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct PlanInputs {
     /// SHA-256 of the state.
-    #[serde(rename = "state")]
+    #[serde(alias = "state")]
     state_digest: String,
-    /// The name of the state, see [`state_name`]. Empty in plans of earlier versions.
-    #[serde(default)]
-    #[serde(rename = "place")]
+    /// The name of the state, see [`state_name`]. Empty in plans of builds before the first release.
+    #[serde(default, alias = "place")]
     state_name: String,
     /// SHA-512, hex, of the deploy text (`manifest::deploy_text`).
-    #[serde(rename = "manifest")]
+    #[serde(alias = "manifest")]
     manifest_digest: String,
     /// The digests of stemcell and releases.
     artifacts: Vec<String>,
     /// The options on which the steps depend, as words of the command line.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "options")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", alias = "options")]
     step_options: Vec<String>,
 }
 

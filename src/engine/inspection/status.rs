@@ -158,10 +158,9 @@ pub struct VmStatus {
     /// The instance, such as `bosh/0`; `None` if only the CID of the VM is on record.
     pub instance: Option<String>,
     /// The CPI's answer to whether it exists.
-    #[serde(rename = "exists")]
     pub presence: PresenceStatus,
     /// True if it is on this machine, and its processes have ended.
-    #[serde(rename = "stopped", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(rename = "off", skip_serializing_if = "std::ops::Not::not")]
     pub is_off: bool,
 }
 
@@ -174,7 +173,6 @@ pub enum AgentReply {
     /// It does not answer.
     No,
     /// A foreign agent answers in its place.
-    #[serde(rename = "stranger")]
     Foreign,
     /// It was not asked: there is no VM, or no manifest with its address.
     NotAsked,
@@ -188,7 +186,6 @@ pub struct AgentStatus {
     /// The scheme, host and port.
     pub address: Option<String>,
     /// The result of asking the agent.
-    #[serde(rename = "answers")]
     pub reply: AgentReply,
     /// The reason why it does not answer.
     pub problem: Option<String>,
@@ -219,7 +216,7 @@ pub struct ProcessStatus {
     /// Seconds since its start; `None` if the agent did not report it.
     pub uptime_seconds: Option<u64>,
     /// Its memory in KiB.
-    pub memory_kb: Option<u64>,
+    pub memory_kib: Option<u64>,
     /// Its share of the VM's memory, in percent.
     pub memory_percent: Option<f64>,
     /// Its share of a CPU, in percent.
@@ -253,7 +250,6 @@ pub struct DiskStatus {
     /// True if the VM uses it.
     pub in_use: bool,
     /// The CPI's answer to whether it exists.
-    #[serde(rename = "exists")]
     pub presence: PresenceStatus,
     /// True if the agent has mounted it; `None` if the agent did not report it.
     #[serde(rename = "mounted")]
@@ -675,7 +671,7 @@ fn processes(agent_state: &Value) -> Vec<ProcessStatus> {
                 name: process.get("name")?.as_str()?.to_owned(),
                 state: process.get("state")?.as_str()?.to_owned(),
                 uptime_seconds: process.pointer("/uptime/secs").and_then(Value::as_u64),
-                memory_kb: process.pointer("/mem/kb").and_then(Value::as_u64),
+                memory_kib: process.pointer("/mem/kb").and_then(Value::as_u64),
                 memory_percent: process.pointer("/mem/percent").and_then(Value::as_f64),
                 cpu_percent: process.pointer("/cpu/total").and_then(Value::as_f64),
             })

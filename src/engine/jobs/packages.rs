@@ -66,14 +66,14 @@ enum PackageTask {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageCounts {
     /// The number to compile on the VM.
-    #[serde(rename = "compile")]
+    #[serde(alias = "compile")]
     pub to_compile_count: usize,
     /// The number that the cache of compiled packages has, on this machine or shared, also if the
     /// installation of the CPI puts them there.
-    #[serde(rename = "cached")]
+    #[serde(alias = "cached")]
     pub cached_count: usize,
     /// The number that their release has in compiled form.
-    #[serde(rename = "compiled")]
+    #[serde(alias = "compiled")]
     pub precompiled_count: usize,
 }
 

@@ -23,7 +23,7 @@ pub struct StateOverview {
     #[serde(rename = "deployed")]
     pub is_deployed: bool,
     /// The reason why a VM is on record, but the environment does not count as deployed.
-    #[serde(rename = "not_deployed_because", skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub undeployed_reason: Option<&'static str>,
     /// The VM on record, if any.
     pub vm: Option<ShownVm>,

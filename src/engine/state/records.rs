@@ -422,7 +422,8 @@ pub struct VmRecord<C = VmCid> {
     /// The first host key of its sshd, in OpenSSH format (contract v1 with a tunnel).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_host_key: Option<String>,
-    /// The digests of its properties; `None` in records of older versions and of imported VMs.
+    /// The digests of its properties; `None` for imported VMs, and in records of builds before the first
+    /// release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "made_of")]
     pub property_digests: Option<VmPropertiesDigests>,
@@ -910,8 +911,8 @@ impl State {
     }
 
     /// Returns the reason why the environment does not count as deployed although it has a VM, or `None`.
-    /// After the first finished deploy, a missing disk has two possible causes in states of older versions:
-    /// its record was dropped, or the last deploy did not finish.
+    /// After the first finished deploy, a missing disk has two possible causes in states of builds before the
+    /// first release: its record was dropped, or the last deploy did not finish.
     pub fn unfinished_reason(&self) -> Option<&'static str> {
         if self.vm_cid().is_none() || !self.current_deploy_digest.is_empty() {
             return None;

@@ -49,7 +49,7 @@ fn mounted_disk_counts_as_attached_despite_the_cpi() {
     let extra_args = ["--resolution", "delete_disk_reference", "--json"];
     let problems = parse_document(&run(&hello, "cck", &extra_args).exits_with(6));
     assert_eq!(kinds(&problems), ["contradiction"]);
-    assert_eq!((&problems[0]["repairs"], &problems[0]["tried"]), (&json!([]), &json!([])));
+    assert_eq!((&problems[0]["repairs"], &problems[0]["attempts"]), (&json!([]), &json!([])));
     let output = run(&hello, "cck", &[]).exits_with(6);
     assert!(output.stderr.contains("hint: ask the CPI again: `monopile cpi call "), "{}", output.stderr);
     let output = run(&hello, "status", &[]).exits_with(6);
@@ -125,8 +125,8 @@ fn dead_vm_is_rebooted_and_its_disk_reattached() {
     for problem in problems.as_array().unwrap() {
         assert_eq!(problem["solved"], true, "{problem}");
     }
-    assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
-    assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
+    assert_eq!(problems[0]["attempts"], json!([{"repair": "reboot_vm", "error": null}]));
+    assert_eq!(problems[1]["attempts"], json!([{"repair": "reattach_disk", "error": null}]));
     assert_eq!(vm_and_disk_cids(&hello), (vm, disk), "the VM or disk was replaced");
     assert_eq!(hello.ask_counter(), 2, "the data are the same");
     hello.delete(&[]).success();
@@ -286,13 +286,13 @@ fn lost_disk_is_forgotten_only_on_request() {
     let output = run(&hello, "cloud-check", &["--auto", "--json"]).exits_with(6);
     let problems = parse_document(&output);
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
-    assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
+    assert_eq!((&problems[0]["attempts"], &problems[1]["attempts"]), (&json!([]), &json!([])));
     assert_eq!(hello.state(), state_before);
 
     let extra_args = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
     let output = run(&hello, "cloud-check", &extra_args).success();
     let problems = parse_document(&output);
-    assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
+    assert_eq!(problems[1]["attempts"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     let history =
         hello.world.run(["history", "hello/manifest.yml", "--state", "state.json", "--json"]).success();
@@ -355,11 +355,11 @@ fn lost_directories_of_the_local_cpi_are_reported() {
     std::fs::remove_dir_all(hello.world.path(format!("cloud/vms/{}", vm.as_str().unwrap()))).unwrap();
     let problems = parse_document(&run(&hello, "cck", &["--auto", "--json"]).exits_with(6));
     assert_eq!(kinds(&problems), ["missing_disk", "missing_vm"]);
-    assert_eq!((&problems[0]["tried"], &problems[1]["tried"]), (&json!([]), &json!([])));
+    assert_eq!((&problems[0]["attempts"], &problems[1]["attempts"]), (&json!([]), &json!([])));
 
     let extra_args = ["--resolution", "delete_disk_reference", "--resolution", "recreate_vm", "--json"];
     let problems = parse_document(&run(&hello, "cloud-check", &extra_args).success());
-    assert_eq!(problems[1]["tried"], json!([{"repair": "recreate_vm", "error": null}]));
+    assert_eq!(problems[1]["attempts"], json!([{"repair": "recreate_vm", "error": null}]));
     assert_eq!(hello.ask_counter(), 1, "the disk is a new one");
     hello.call("delete_disk", json!([disk]));
     hello.delete(&[]).success();

@@ -18,16 +18,16 @@ fn status_of_a_healthy_environment() {
 
     let status = parse_document(&run(&hello, "status", &["--json"]).success());
     assert_eq!(status["vm"]["cid"], state["current_vm_cid"]);
-    assert_eq!((&status["vm"]["exists"], &status["agent"]["answers"]), (&json!("yes"), &json!("yes")));
+    assert_eq!((&status["vm"]["presence"], &status["agent"]["reply"]), (&json!("yes"), &json!("yes")));
     assert_eq!(status["agent"]["id"], state["monopile"]["vm"]["agent_id"]);
     assert_eq!((&status["job_state"], &status["jobs"]), (&json!("running"), &json!(["hello"])));
     let process = &status["processes"][0];
     assert_eq!((&process["name"], &process["state"]), (&json!("hello"), &json!("running")));
-    assert!(process["memory_kb"].as_u64().unwrap() > 100, "{process}");
+    assert!(process["memory_kib"].as_u64().unwrap() > 100, "{process}");
     assert!(status["vitals"]["mem"]["percent"].is_string());
     let disk = &status["disks"][0];
     assert_eq!(
-        (&disk["cid"], &disk["mounted"], &disk["exists"]),
+        (&disk["cid"], &disk["mounted"], &disk["presence"]),
         (&state["disks"][0]["cid"], &json!(true), &json!("yes"))
     );
     assert_eq!(status["networks"][0]["ip"], hello.ip());
@@ -66,7 +66,7 @@ fn status_of_a_healthy_environment() {
     let local_status = hello.world.run(["status", "state.json", "--json"]).success();
     let local_status = parse_document(&local_status);
     assert_eq!(
-        (&local_status["vm"]["cid"], &local_status["agent"]["answers"]),
+        (&local_status["vm"]["cid"], &local_status["agent"]["reply"]),
         (&status["vm"]["cid"], &json!("not_asked"))
     );
     assert!(hello.take_requests().is_empty());
@@ -272,15 +272,15 @@ fn watch_ends_at_a_signal() {
     hello.create(&[]).success();
     hello.take_requests();
     let watch = Running::start(hello.command("status", &["--watch", "--interval", "50ms", "--json"]));
-    watch.wait_for_line(r#""answers":"yes""#);
-    watch.wait_for_line(r#""answers":"yes""#);
+    watch.wait_for_line(r#""reply":"yes""#);
+    watch.wait_for_line(r#""reply":"yes""#);
     assert_eq!(
         Hello::methods(&hello.take_requests()),
         ["info", "has_vm", "has_disk"],
         "the CPI is asked once"
     );
     hello.kill_vm();
-    watch.wait_for_line(r#""answers":"no""#);
+    watch.wait_for_line(r#""reply":"no""#);
     assert_eq!(watch.end(Signal::INT), Some(0));
     hello.delete(&[]).success();
     assert_eq!(hello.leftovers(), Vec::<String>::new());

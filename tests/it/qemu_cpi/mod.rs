@@ -56,8 +56,8 @@ fn wait_for_console(cloud: &Path, text: &str) {
     });
 }
 
-/// Runs `create`, which waits in vain for an agent, before and after the guest has printed a text. Returns the
-/// second run.
+/// Runs `create`, which waits in vain for an agent, before and after the guest has printed a text. Returns
+/// the second run.
 #[track_caller]
 fn create_until_console_has<R>(cloud: &Path, text: &str, create: impl Fn() -> R) -> R {
     create();

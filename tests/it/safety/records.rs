@@ -64,7 +64,10 @@ fn state_show_and_verify_cover_all_records() {
         .iter()
         .map(|finding| (finding["kind"].as_str().unwrap(), finding["status"].as_str().unwrap()))
         .collect();
-    assert_eq!(statuses, [("VM", "there"), ("disk", "there"), ("stemcell", "unknown"), ("agent", "there")]);
+    assert_eq!(
+        statuses,
+        [("VM", "as_recorded"), ("disk", "as_recorded"), ("stemcell", "unknown"), ("agent", "as_recorded")]
+    );
     let report = hello.world.finish(hello.command("cloud-check", &["--report", "--json"])).success();
     assert_eq!(report.stdout, run.stdout, "`state verify` is another name of it");
     hello.take_requests();

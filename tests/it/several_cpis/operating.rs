@@ -21,7 +21,7 @@ fn commands_use_the_cpi_on_record() {
     assert_eq!(clouds.hello.ask_counter(), 1);
     let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
     for resource in [&status["vm"], &status["disks"][0]] {
-        assert_eq!((&resource["cpi"], &resource["exists"]), (&json!("east"), &json!("yes")), "{resource}");
+        assert_eq!((&resource["cpi"], &resource["presence"]), (&json!("east"), &json!("yes")), "{resource}");
     }
     assert_eq!(status["disks"][0]["mounted"], true);
 
@@ -30,7 +30,7 @@ fn commands_use_the_cpi_on_record() {
     clouds.hello.add_ops("orient.yml", "- {type: replace, path: /azs/name=z-east/cpi, value: orient}\n");
     let state_before = clouds.hello.state();
     let status = document(&run(&clouds, "status", "z-east", &["--json"]).success());
-    assert_eq!((&status["vm"]["cpi"], &status["vm"]["exists"]), (&json!("east"), &json!("yes")));
+    assert_eq!((&status["vm"]["cpi"], &status["vm"]["presence"]), (&json!("east"), &json!("yes")));
     assert_eq!(clouds.hello.state(), state_before);
     run(&clouds, "restart", "z-east", &[]).success();
     run(&clouds, "recreate", "z-east", &[]).success();
@@ -76,8 +76,8 @@ fn check_reboots_the_vm_and_lists_its_disks_at_the_cpi_on_record() {
     clouds.hello.take_requests();
     let extra_args = ["--auto", "--json", "--agent-timeout", "500ms"];
     let problems = document(&run(&clouds, "cloud-check", "z-foreign", &extra_args).success());
-    assert_eq!(problems[0]["tried"], json!([{"repair": "reboot_vm", "error": null}]));
-    assert_eq!(problems[1]["tried"], json!([{"repair": "reattach_disk", "error": null}]));
+    assert_eq!(problems[0]["attempts"], json!([{"repair": "reboot_vm", "error": null}]));
+    assert_eq!(problems[1]["attempts"], json!([{"repair": "reattach_disk", "error": null}]));
     let requests = clouds.hello.take_requests();
     let methods = Hello::methods(&requests);
     for method in ["reboot_vm", "get_disks", "attach_disk"] {

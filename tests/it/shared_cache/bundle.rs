@@ -68,7 +68,11 @@ fn environment_is_deployed_from_a_bundle_without_a_network() {
     let plan =
         run_isolated(hello.command("plan", &[&["--offline", "--json"][..], &trust].concat())).success();
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
-    assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
+    assert_eq!(
+        plan["packages"],
+        json!({"to_compile_count": 0, "cached_count": 2, "precompiled_count": 0}),
+        "{plan}"
+    );
     // The VM is in the same network namespace.
     let mut script_command = prepare("bash");
     hello.world.enter(&mut script_command);

@@ -88,7 +88,11 @@ fn packages_compiled_by_one_machine_are_used_by_others() {
     let trust_options = ["--json", "--recreate", "--cache", &url, "--cache-trust", "ci.pub"];
     let (plan, _) = team.run("plan", "home-b", &trust_options);
     let plan: serde_json::Value = serde_json::from_str(&plan.stdout).unwrap();
-    assert_eq!(plan["packages"], json!({"compile": 0, "cached": 2, "compiled": 0}), "{plan}");
+    assert_eq!(
+        plan["packages"],
+        json!({"to_compile_count": 0, "cached_count": 2, "precompiled_count": 0}),
+        "{plan}"
+    );
     let (run, count) = team.recreate("home-b", &["--cache-trust", "ci.pub"]);
     assert_eq!((count, warnings(&run)), (0, Vec::new()));
     assert!(run.stdout.contains("Copying compiled package 'greeting/"), "{}", run.stdout);

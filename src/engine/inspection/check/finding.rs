@@ -14,7 +14,6 @@ use base::{Error, ErrorKind};
 #[serde(rename_all = "snake_case")]
 pub enum FindingStatus {
     /// The actual status is as recorded.
-    #[serde(rename = "there")]
     AsRecorded,
     /// The actual status differs from the record.
     Drifted,

@@ -256,7 +256,6 @@ pub struct TreatedProblem {
     #[serde(flatten)]
     pub problem: Problem,
     /// The repairs that were tried, in order.
-    #[serde(rename = "tried")]
     pub attempts: Vec<RepairAttempt>,
     /// True if the problem is gone.
     #[serde(rename = "solved")]
