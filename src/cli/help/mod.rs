@@ -419,7 +419,7 @@ pub(super) fn help_page(words: &[OsString], grammar: fn() -> Command) -> Option<
             return None;
         }
         let full_grammar = grammar::for_all_commands();
-        let surplus = surplus_word(full_grammar.find_subcommand(word)?, further_words);
+        let surplus = surplus_words(full_grammar.find_subcommand(word)?, further_words);
         return surplus.map(|words| Err(no_page_error(&words)));
     }
     if word.starts_with('-') {
@@ -469,16 +469,17 @@ fn no_section_error(
     clap::Error::raw(ErrorKind::InvalidSubcommand, text + &hint_lines(&hints))
 }
 
-/// Returns `NAME WORD` if `further` has a word after a command that takes none, such as `status x`. Other
-/// words that name no command are errors of the command line.
-fn surplus_word(command: &Command, further: &[OsString]) -> Option<String> {
+/// Returns the name of the last command and all words after it, such as `status x`, if these are no help of a
+/// command. A single word after a group of commands is an error of the command line.
+fn surplus_words(command: &Command, further: &[OsString]) -> Option<String> {
     let mut command = command;
-    for word in further {
+    for (index, word) in further.iter().enumerate() {
         let name = word.to_str().filter(|word| !word.starts_with('-'))?;
+        let words: Vec<_> = further[index..].iter().map(|word| word.to_string_lossy()).collect();
         match command.find_subcommand(name) {
             Some(subcommand) => command = subcommand,
-            None if command.has_subcommands() => return None,
-            None => return Some(format!("{} {name}", command.get_name())),
+            None if command.has_subcommands() && words.len() == 1 => return None,
+            None => return Some(format!("{} {}", command.get_name(), words.join(" "))),
         }
     }
     None

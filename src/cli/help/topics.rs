@@ -97,18 +97,19 @@ impl Topic {
         targets
     }
 
-    /// Returns the sections of the page that the words name: by their headings, else by a message that they
-    /// explain.
+    /// Returns the sections of the page that the words name: by their headings or the beginning of these,
+    /// else those whose headings have all words, and those that explain a message with these words.
     pub(super) fn named_sections<'s>(&self, sections: &'s [Section], words: &str) -> Vec<&'s Section> {
         let named_sections = named_sections(sections, words);
         if !named_sections.is_empty() {
             return named_sections;
         }
-        let targets = self.sections_of_message(&SearchWords::new(words));
-        let is_target = |section: &&Section| {
+        let search_words = SearchWords::new(words);
+        let targets = self.sections_of_message(&search_words);
+        let is_target = |section: &Section| {
             targets.iter().any(|target| target.strip_prefix('#') == Some(&*section.anchor))
         };
-        sections.iter().filter(is_target).collect()
+        sections.iter().filter(|section| search_words.are_in(&section.title) || is_target(section)).collect()
     }
 
     /// Returns the text in Markdown.
@@ -134,8 +135,7 @@ fn render(text: &str, columns: usize, is_styled: bool) -> String {
 }
 
 /// Returns the sections that the words name: the one with this anchor or heading, else those whose headings
-/// begin with the words, else those whose headings have all words. Upper and lower case are the same, and an
-/// article at the beginning does not matter.
+/// begin with the words. Upper and lower case are the same, and an article at the beginning does not matter.
 fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> {
     let anchor = markdown::anchor(words);
     let bare_anchor = without_article(&anchor);
@@ -150,12 +150,7 @@ fn named_sections<'s>(sections: &'s [Section], words: &str) -> Vec<&'s Section> 
     if let Some(section) = same {
         return vec![section];
     }
-    let beginning: Vec<&Section> = sections.iter().filter(begins_so).collect();
-    if !beginning.is_empty() {
-        return beginning;
-    }
-    let search_words = SearchWords::new(words);
-    sections.iter().filter(|section| search_words.are_in(&section.title)).collect()
+    sections.iter().filter(begins_so).collect()
 }
 
 /// Returns an anchor without an article at its beginning.
