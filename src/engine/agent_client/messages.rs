@@ -43,7 +43,7 @@ pub struct PackageSource {
 pub enum DrainOutcome {
     /// All jobs finished their work.
     Done,
-    /// A job was still draining at the deadline. Its drain script was stopped.
+    /// A job was still draining at the deadline. A drain script that still ran was stopped.
     TimedOut,
 }
 
@@ -273,9 +273,10 @@ impl Agent {
         }
     }
 
-    /// Packs the logs of a type (`job`, `agent`) whose paths below the log directory match one of the globs.
-    pub fn fetch_logs(&self, log_type: &str, filters: &[String]) -> Result<Blob, AgentError> {
-        let value = self.perform("fetch_logs", json!([log_type, filters]))?;
+    /// Packs the logs of these types (`job`, `agent`, `system`, joined by commas) whose paths below the log
+    /// directory match one of the globs.
+    pub fn fetch_logs(&self, log_types: &str, filters: &[String]) -> Result<Blob, AgentError> {
+        let value = self.perform("fetch_logs", json!([log_types, filters]))?;
         serde_json::from_value(value).map_err(|error| AgentError::Protocol {
             method: "fetch_logs".to_owned(),
             problem: json_problem(&error),

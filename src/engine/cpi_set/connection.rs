@@ -282,7 +282,7 @@ impl<'a> CpiConnection<'a> {
         }
     }
 
-    /// Adds the name of the CPI to an error.
+    /// Adds the name of this CPI to an error.
     pub(crate) fn with_cpi_name(&self, error: CpiError) -> Error {
         with_cpi_context(self.name.as_deref(), error)
     }
@@ -383,7 +383,7 @@ pub(crate) fn show_log_line(run: &RunContext, stage: &Stage, line: &str) {
     stage.log_line(line);
 }
 
-/// Adds the name of the CPI to an error.
+/// Adds the name of a CPI that may not be connected to an error.
 pub(crate) fn with_cpi_context(name: Option<&str>, error: impl Into<Error>) -> Error {
     match name {
         None => error.into(),

@@ -82,7 +82,7 @@ fn find_vm_and_wait(
     let builtin = boot::builtin_cpi(&vm, &manifest)?;
     let agent = wait_for_own_agent(run, endpoint.clone(), &state, &vm, &(&manifest).into(), timeout)
         .map_err(|error| {
-            let error = without_agent(error, builtin, ssh_command);
+            let error = explain_silent_agent(error, builtin, ssh_command);
             let error = boot::explain_if_off(error, boot::off_error, run, inputs, &manifest, &state);
             record_commands::explain_deletion(error, run, &vm)
         })?;
@@ -90,7 +90,7 @@ fn find_vm_and_wait(
 }
 
 /// Adds the command that shows the VM without its agent to the error of an agent that does not answer.
-fn without_agent(error: Error, builtin: Option<BuiltinCpi>, ssh_command: &str) -> Error {
+fn explain_silent_agent(error: Error, builtin: Option<BuiltinCpi>, ssh_command: &str) -> Error {
     if error.kind() != ErrorKind::AgentUnreachable {
         return error;
     }

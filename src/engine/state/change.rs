@@ -151,7 +151,7 @@ pub enum Change {
         /// The durations of its steps and stages, by name.
         durations: BTreeMap<String, Duration>,
     },
-    /// The jobs were stopped or removed on purpose, so the next create-env must deploy.
+    /// For this reason, the environment no longer counts as deployed, so the next create-env deploys.
     DeployRequired(UndeployedBy),
 }
 
