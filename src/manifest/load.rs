@@ -17,15 +17,15 @@ use super::secrets::KnownInputs;
 use super::variables::Declarations;
 use super::variables::syntax::unclosed_references;
 use super::variables::{
-    Definitions, GivenValues, MbusOutline, PreviousMbus, Resolver, VariableOrigin, VariableValue,
+    Definition, Definitions, GivenValues, MbusOutline, PreviousMbus, Resolver, VariableOrigin, VariableValue,
     prefix_warnings, values,
 };
 use super::vars_store::{
-    ALTERNATIVE_NAMES, IS_CA, VarsStore, default_store_path, expiry, new_store_note, previous,
+    ALTERNATIVE_NAMES, IS_CA, VARIABLE_TYPES, VarsStore, default_store_path, expiry, new_store_note, previous,
 };
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, SavePolicy, files, secrets};
 use base::encryption::Encryption;
-use base::error::did_you_mean;
+use base::error::{did_you_mean, nearest};
 use base::events::Reporter;
 use base::redact::{NameClass, Redactor};
 use base::secret::Secret;
@@ -187,8 +187,8 @@ impl LoadedManifest {
         self.declared_certificates.get(variable).is_some_and(|options| options.is_ca)
     }
 
-    /// Passes the output of `interpolate` to `write` in pieces: the tree as YAML, or the plain text if `--path`
-    /// selects a string.
+    /// Passes the output of `interpolate` to `write` in pieces: the tree as YAML, or the plain text if
+    /// `--path` selects a string.
     ///
     /// # Errors
     ///
@@ -404,6 +404,7 @@ impl PartialInputs {
         outline?;
         self.urls = secrets::literal_urls(&self.root);
         self.definitions = Definitions::of(&self.root)?;
+        self.warnings.extend(misspelt_type_warnings(&self.definitions));
         let mbus = MbusOutline::of(&self.root);
         self.store = match open_store(inputs, &self.given_values, &self.definitions) {
             Err(error) if inputs.lacks_vars_store_name() => {
@@ -539,6 +540,24 @@ impl PartialInputs {
         };
         secrets::register_secrets(&known_inputs, redactor)
     }
+}
+
+/// Returns the warnings for types of variables that are misspelt. A variable with a value has no other use of
+/// its type, so that the mistake would be an error only once a value is needed.
+fn misspelt_type_warnings(definitions: &Definitions) -> impl Iterator<Item = String> {
+    let warning = |definition: &Definition| {
+        let kind = definition.kind.as_deref().filter(|kind| !VARIABLE_TYPES.contains(kind))?;
+        let name = &definition.name;
+        // Other types have values that are given.
+        nearest(kind, VARIABLE_TYPES).map(|_| {
+            format!(
+                "{}: there is no variable type '{kind}' for '{name}'{}",
+                definition.position.describe(),
+                did_you_mean(kind, VARIABLE_TYPES)
+            )
+        })
+    };
+    definitions.iter().filter_map(warning)
 }
 
 /// Fails if the document of an option is a manifest.

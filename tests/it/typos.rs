@@ -53,6 +53,20 @@ fn warns_about_variables_on_the_command_line_that_nothing_uses() {
 }
 
 #[test]
+fn warns_about_a_misspelt_type_of_a_variable_with_a_value() {
+    let mut hello = Hello::new();
+    hello.add_ops(
+        "type.yml",
+        "- {type: replace, path: /variables/name=mbus_bootstrap_password/type, value: pasword}\n",
+    );
+    let warning =
+        "there is no variable type 'pasword' for 'mbus_bootstrap_password'; did you mean 'password'?";
+    assert_warns(hello.world.finish(hello.command("plan", &[])), &[warning]);
+    hello.add_ops("given.yml", "- {type: replace, path: /variables/name=default_ca/type, value: user}\n");
+    assert_warns(hello.world.finish(hello.command("plan", &[])), &[warning]);
+}
+
+#[test]
 fn error_about_a_missing_section_names_the_misspelt_key() {
     let hello = Hello::new();
     let manifest = hello.world.read("hello/manifest.yml").replace("\nreleases:", "\nrelaeses:");

@@ -26,5 +26,6 @@ pub(crate) use certificate_options::{ALTERNATIVE_NAMES, IS_CA};
 pub use certificate_options::{CaReference, CertificateOptions};
 pub use rsa_key::{KeyPool, KeySize, SshKeyPair};
 pub use spec::GeneratorSpec;
+pub(crate) use spec::VARIABLE_TYPES;
 pub use store::{VarsStore, new_store_note};
 pub(crate) use store::{command_line, default_store_path};

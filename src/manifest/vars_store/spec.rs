@@ -32,7 +32,8 @@ pub enum GeneratorSpec {
 /// The maximum length of a password, so that a mistyped option does not fill the disk.
 const MAX_PASSWORD_CHARS: i64 = 1024 * 1024;
 
-const VARIABLE_TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
+/// The types of variables whose values can be generated.
+pub(crate) const VARIABLE_TYPES: [&str; 4] = ["certificate", "password", "rsa", "ssh"];
 
 impl GeneratorSpec {
     /// Parses the type and interpolated options of a definition.
