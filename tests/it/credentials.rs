@@ -599,12 +599,12 @@ fn declined_plan_leaves_the_vars_store_as_it_was() {
 
     // The values of the deployed VM are still there.
     let run = hello.create(&["-v", "length=12"]).success();
-    assert!(run.stdout.contains("Nothing to do: everything is as deployed"), "{run:?}");
+    assert!(run.stdout.contains("Nothing to do: the manifest is as deployed"), "{run:?}");
     hello.create(&["-v", "length=16"]).success();
     let deployed_text = hello.world.read("creds.yml");
     assert_ne!(deployed_text, stored_text);
     let run = hello.create(&["-v", "length=16"]).success();
-    assert!(run.stdout.contains("Nothing to do: everything is as deployed"), "{run:?}");
+    assert!(run.stdout.contains("Nothing to do: the manifest is as deployed"), "{run:?}");
     assert_eq!(hello.world.read("creds.yml"), deployed_text);
     hello.delete(&["-v", "length=16"]).success();
 }

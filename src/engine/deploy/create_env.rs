@@ -80,13 +80,13 @@ pub fn create_env(
         draft.prepared_deployment.drop_previous_credentials(run, &request.inputs);
         if draft.jobs_are_stopped {
             return Ok(
-                "Everything is as deployed, but the jobs are stopped. To start them: `monopile start-env \
+                "The manifest is as deployed, but the jobs are stopped. To start them: `monopile start-env \
                  MANIFEST`"
                     .to_owned(),
             );
         }
         return Ok(match request.asks_agent_if_unchanged {
-            true => "Nothing to do: everything is as deployed, and the agent answers",
+            true => "Nothing to do: the manifest is as deployed, and the agent answers",
             false => {
                 "Nothing to do: the manifest is as deployed; the agent was not asked (--skip-agent-check)"
             }

@@ -286,7 +286,7 @@ impl PlanReport {
             {
                 "Nothing to do: the manifest is as deployed"
             }
-            PlanAction::Nothing => "Nothing to do: everything is as deployed",
+            PlanAction::Nothing => "Nothing to do: the manifest is as deployed",
             PlanAction::CleanUp => "Deploy nothing; delete what is not in use",
             PlanAction::Create => "Create a VM",
             PlanAction::KeepJobs => "Update without stopping the jobs",

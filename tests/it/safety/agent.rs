@@ -30,7 +30,8 @@ fn dead_environment_is_not_reported_unchanged() {
     // Stopped jobs are reported, but are not a failure.
     hello.world.finish(hello.command("stop-env", &[])).success();
     let run = hello.create(&[]).success();
-    let summary = "Everything is as deployed, but the jobs are stopped. To start them: `monopile start-env ";
+    let summary =
+        "The manifest is as deployed, but the jobs are stopped. To start them: `monopile start-env ";
     assert!(run.stdout.contains(summary) && run.stderr.is_empty(), "{run:?}");
     hello.world.finish(hello.command("start-env", &[])).success();
 
