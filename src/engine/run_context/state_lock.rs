@@ -65,8 +65,8 @@ pub(crate) const LOST_STATE_HINT: &str =
 pub(crate) fn no_state_error(storage: &Storage) -> Error {
     lost_state_error(storage).unwrap_or_else(|| {
         Error::invalid(format!("there is no state '{storage}'"))
-            .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
             .with_hint(OTHER_STATE_HINT)
+            .with_hint("if nothing is deployed yet: `monopile create-env MANIFEST`")
             .with_hint(LOST_STATE_HINT)
     })
 }
@@ -81,8 +81,8 @@ pub(crate) fn refuse_lost_state(storage: &Storage) -> Result<()> {
             let error = match storage.is_shared() {
                 true => error,
                 false => error.with_hint(format!(
-                    "if the directory is a copy of another environment's, remove the copied versions: `rm -rf \
-                     {versions} {backup}`"
+                    "if the directory is a copy of another environment's, remove the copied versions: `rm \
+                     -rf {versions} {backup}`"
                 )),
             };
             Err(error.with_hint(

@@ -1028,7 +1028,8 @@ pub const STATE_SUFFIX: &str = "-state.json";
 /// Returns true for a file with the name of a YAML file and without a JSON object.
 fn is_yaml_file(path: &Path, bytes: &[u8]) -> bool {
     let has_name = path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml");
-    has_name && !bytes.trim_ascii_start().starts_with(b"{")
+    let text = bytes.trim_ascii_start();
+    has_name && !text.is_empty() && !text.starts_with(b"{")
 }
 
 /// The hint after an earlier version of a state is restored.
