@@ -503,8 +503,8 @@ impl<T> ResultExt<T> for Result<T> {
 
 /// Returns the one of `known_names` that differs from `name` only by a typing error; letter case is ignored.
 ///
-/// The edit distance may be a third of the length, but at least 1. Of several names that are equally near, the
-/// one with more letters in common at the beginning and end is returned, otherwise the first one in
+/// The edit distance may be a third of the length, but at least 1. Of several names that are equally near,
+/// the one with more letters in common at the beginning and end is returned, otherwise the first one in
 /// alphabetical order.
 pub fn nearest<'a>(name: &str, known_names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = name.chars().count();

@@ -4,8 +4,8 @@
 //! it looks for vars files beside the manifest. It does no other I/O.
 //!
 //! Entry points: [`load()`] for commands that deploy, [`LoadedManifest::deployment`] for the typed manifest
-//! ([`Deployment`]), [`LoadedManifest::emit`] for the manifest as text, and [`vars_commands::command::run`] for
-//! operations on a vars store.
+//! ([`Deployment`]), [`LoadedManifest::emit`] for the manifest as text, and [`vars_commands::command::run`]
+//! for operations on a vars store.
 //!
 //! Four modules are about variables: [`variables`] replaces `((name))`, [`vars_store`] has the file of
 //! generated values and their generators, [`vars_program`] runs a program that prints values, and

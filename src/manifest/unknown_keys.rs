@@ -1,5 +1,5 @@
-//! Warns of unknown keys, which are ignored as in the bosh CLI, although most of them are misspelt. Also
-//! warns of an instance group without jobs, and of ignored addresses that are wrong.
+//! Warns of unknown keys. The bosh CLI ignores them silently, but most are misspelt. Also warns of an
+//! instance group without jobs, and of ignored addresses that are wrong.
 
 use std::net::IpAddr;
 

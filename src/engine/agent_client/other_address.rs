@@ -36,8 +36,8 @@ impl OtherAddress {
     }
 
     /// The hint for the operator.
-    pub(crate) const ADDRESS_HINT: &str = "pass the same --state, --vars-store, ops files and variables as for \
-                                   the last create-env, or correct the host in `cloud_provider.mbus`";
+    pub(crate) const ADDRESS_HINT: &str = "pass the same --state, --vars-store, ops files and variables as \
+                                   for the last create-env, or correct the host in `cloud_provider.mbus`";
 
     /// Adds the note and the hint to the error of an agent that could not be used.
     pub(crate) fn explain(&self, error: Error) -> Error {

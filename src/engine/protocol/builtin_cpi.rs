@@ -39,7 +39,8 @@ impl BuiltinCpi {
         }
     }
 
-    /// Returns the stemcell formats that the CPI accepts, unless its property `stemcell_formats` names others.
+    /// Returns the stemcell formats that the CPI accepts, unless its property `stemcell_formats` names
+    /// others.
     pub fn stemcell_formats(self) -> &'static [&'static str] {
         match self {
             BuiltinCpi::Local => stemcell_formats::LOCAL,

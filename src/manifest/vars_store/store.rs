@@ -35,8 +35,8 @@ pub struct VarsStore {
     encryption: Encryption,
     /// The encryption of the file as last read or written.
     stored_form: StoredForm,
-    /// The content of the file as last read or written, which is empty for a missing file. The run may have no
-    /// identity to decrypt what it wrote.
+    /// The content of the file as last read or written, which is empty for a missing file. The run may have
+    /// no identity to decrypt what it wrote.
     content: Vec<u8>,
 }
 
@@ -78,8 +78,8 @@ impl VarsStore {
         self.has_changed && self.save_policy == SavePolicy::ByCaller
     }
 
-    /// Saves the values that were set while the store was detached. Fails if the file has changed since it was
-    /// read.
+    /// Saves the values that were set while the store was detached. Fails if the file has changed since it
+    /// was read.
     pub fn attach_and_save(mut self) -> Result<()> {
         let (values, content) = (std::mem::take(&mut self.values), self.content.clone());
         self.save_policy = SavePolicy::AtOnce;
