@@ -24,6 +24,13 @@ enum Place {
     OptionOfBaremetal,
 }
 
+impl Place {
+    /// Returns true if the place answers the question alone.
+    fn is_exact(self) -> bool {
+        matches!(self, Place::Name | Place::WholeHeading | Place::Message)
+    }
+}
+
 /// A command that prints the place of the words.
 struct Match {
     place: Place,
@@ -31,10 +38,24 @@ struct Match {
     is_reference: bool,
     /// Commands of `baremetal` count only if no other place is as good.
     is_baremetal: bool,
+    /// True for a place in the help of a command, false for one in the book.
+    is_of_command: bool,
     /// The length of the name or heading. Short ones come first.
     length: usize,
     command: String,
 }
+
+/// Words of a question, each with the word that the book has in its place.
+const SYNONYMS: [(&str, &str); 8] = [
+    ("lost", "gone"),
+    ("dead", "gone"),
+    ("missing", "gone"),
+    ("bigger", "larger"),
+    ("grow", "larger"),
+    ("rollback", "back"),
+    ("laptop", "machine"),
+    ("second", "several"),
+];
 
 /// Words, as they are compared: in lower case, without articles and single characters.
 pub(super) struct SearchWords(Vec<String>);
@@ -55,7 +76,10 @@ impl SearchWords {
             let stem = word.trim_end_matches('s');
             let stem = stem.strip_suffix('y').unwrap_or(stem);
             let is_long = stem.len() > MAX_WHOLE_WORD;
-            anchor.split('-').any(|other| other == word || is_long && other.starts_with(stem))
+            let synonym = SYNONYMS.iter().find(|(synonym, _)| synonym == word).map(|(_, word)| *word);
+            anchor
+                .split('-')
+                .any(|other| other == word || is_long && other.starts_with(stem) || synonym == Some(other))
         };
         !self.0.is_empty() && self.0.iter().all(is_in)
     }
@@ -127,19 +151,59 @@ pub(in crate::cli) fn commands_named(name: &str, grammar: &Command) -> Vec<Strin
 }
 
 /// Returns at most three commands that print the best places of these words. If no place has all words,
-/// leaves out the last ones.
+/// leaves out as few as possible, so that the places of the others are the fewest.
 pub(in crate::cli) fn search(text: &str, grammar: &Command) -> Vec<String> {
-    let words: Vec<&str> = text.split(' ').collect();
-    (1..=words.len())
-        .rev()
-        .filter_map(|count| words.get(..count))
-        .map(|words| search_all(&SearchWords::new(&words.join(" ")), grammar))
-        .find(|commands| !commands.is_empty())
-        .unwrap_or_default()
+    const MAX_WORDS: usize = 6;
+    let mut words = SearchWords::new(text);
+    let all_matches = find_all(&words, grammar);
+    if !all_matches.is_empty() {
+        return best_commands(all_matches);
+    }
+    words.0.truncate(MAX_WORDS);
+    let subsets = (1_u32..1 << words.0.len()).map(|mask| {
+        let is_left = |(index, _): &(usize, &String)| mask & (1 << index) != 0;
+        SearchWords(words.0.iter().enumerate().filter(is_left).map(|(_, word)| word.clone()).collect())
+    });
+    let mut subsets: Vec<SearchWords> = subsets.collect();
+    subsets.sort_by_key(|subset| std::cmp::Reverse(subset.0.len()));
+    for subsets in subsets.chunk_by(|one, other| one.0.len() == other.0.len()) {
+        let matches = subsets.iter().map(|subset| find_all(subset, grammar));
+        let rarest = matches.filter(|matches| !matches.is_empty()).min_by_key(Vec::len);
+        if let Some(matches) = rarest {
+            return best_commands(matches);
+        }
+    }
+    Vec::new()
 }
 
-/// Returns at most three commands that print the best places of all these words.
-fn search_all(words: &SearchWords, grammar: &Command) -> Vec<String> {
+/// Returns the commands of the best places: of an exact one alone, otherwise one in the help of a command and
+/// two in the book, or three of the same kind.
+fn best_commands(mut matches: Vec<Match>) -> Vec<String> {
+    let Some(best_place) = matches.iter().map(|candidate| candidate.place).min() else { return Vec::new() };
+    if matches.iter().any(|candidate| !candidate.is_baremetal) {
+        matches.retain(|candidate| !candidate.is_baremetal);
+    }
+    if best_place.is_exact() {
+        matches.retain(|candidate| candidate.place == best_place);
+    }
+    matches.sort_by_key(|candidate| (candidate.place, candidate.is_reference, candidate.length));
+    let best_of = |is_of_command: bool| {
+        let mut best: Vec<&Match> =
+            matches.iter().filter(|candidate| candidate.is_of_command == is_of_command).collect();
+        let place = best.first().map(|candidate| candidate.place);
+        best.retain(|candidate| Some(candidate.place) == place);
+        best
+    };
+    let (command_places, book_places) = (best_of(true), best_of(false));
+    let command_count = if book_places.is_empty() { MAX_COMMANDS } else { 1 };
+    let mut best: Vec<&Match> = command_places.into_iter().take(command_count).collect();
+    best.extend(book_places.into_iter().take(MAX_COMMANDS - best.len()));
+    best.sort_by_key(|candidate| candidate.place);
+    best.into_iter().map(|candidate| candidate.command.clone()).collect()
+}
+
+/// Returns all places of all these words.
+fn find_all(words: &SearchWords, grammar: &Command) -> Vec<Match> {
     let mut matches = Vec::new();
     for (path, command) in commands(grammar) {
         let description = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -158,13 +222,21 @@ fn search_all(words: &SearchWords, grammar: &Command) -> Vec<String> {
             }
         };
         let (is_baremetal, command) = (is_baremetal(&path), format!("monopile help {path}"));
-        matches.push(Match { place, is_reference: false, is_baremetal, length, command });
+        matches.push(Match {
+            place,
+            is_reference: false,
+            is_baremetal,
+            is_of_command: true,
+            length,
+            command,
+        });
     }
     for topic in &TOPICS {
         let is_reference = topic.name.starts_with("reference");
         let page = format!("monopile help {}", topic.name);
         let mut add = |place, length, command| {
-            matches.push(Match { place, is_reference, is_baremetal: false, length, command });
+            let (is_baremetal, is_of_command) = (false, false);
+            matches.push(Match { place, is_reference, is_baremetal, is_of_command, length, command });
         };
         if words.are_in(topic.name) {
             add(Place::PartOfName, topic.name.len(), page.clone());
@@ -193,13 +265,7 @@ fn search_all(words: &SearchWords, grammar: &Command) -> Vec<String> {
             add(Place::Message, 0, format!("monopile help {} {anchor}", page.name).trim_end().to_owned());
         }
     }
-    let Some(best_place) = matches.iter().map(|candidate| candidate.place).min() else { return Vec::new() };
-    matches.retain(|candidate| candidate.place == best_place);
-    if matches.iter().any(|candidate| !candidate.is_baremetal) {
-        matches.retain(|candidate| !candidate.is_baremetal);
-    }
-    matches.sort_by_key(|candidate| (candidate.is_reference, candidate.length));
-    matches.into_iter().take(MAX_COMMANDS).map(|candidate| candidate.command).collect()
+    matches
 }
 
 /// Returns the place of the words in the options of a command, except for those of all commands.
@@ -233,22 +299,27 @@ mod tests {
             ("list", &["cpi list", "vars list", "cache list"]),
             ("files", &["security files", "reference files"]),
             ("exit codes", &["reference exit-codes"]),
-            ("exit code 5", &["pipelines exit-codes-and-output", "reference exit-codes"]),
-            ("inspect-stemcell", &["inspect-local-stemcell"]),
-            ("console", &["logs"]),
-            ("restore", &["state backup"]),
+            ("exit code 5", &["pipelines exit-codes-and-output", "reference exit-codes", "plan"]),
+            ("state is lost", &["troubleshooting the-state-is-lost"]),
+            ("console", &["logs", "local log-in", "qemu when-a-vm-does-not-start"]),
+            ("vm lost", &["troubleshooting the-vm-is-gone"]),
             ("vault", &["vars-exec"]),
             ("concourse", &["pipelines"]),
             ("kvm", &["qemu"]),
             ("s3", &["shared-state"]),
-            ("proxy", &["downloads proxies"]),
-            ("password", &["secrets", "vars get"]),
+            ("proxy", &["downloads proxies", "ssh"]),
+            ("password", &["vars get", "secrets"]),
             ("set-env", &[]),
             ("the state is encrypted", &["troubleshooting a-file-cannot-be-decrypted"]),
             ("the agent of VM 'i-1' does not answer", &["troubleshooting the-agent-is-silent"]),
             ("error: disk 'vol-1' is not mounted on the VM", &["operating repair"]),
             ("4 variables have no value", &["troubleshooting the-input-is-invalid"]),
             ("windows", &["vars-exec recipes"]),
+            ("second cloud", &["several-cpis"]),
+            (
+                "timeout xyzzy",
+                &["create-env", "migration create-env-and-delete-env", "troubleshooting the-cpi-times-out"],
+            ),
             ("xyzzy", &[]),
             ("5", &[]),
             ("the", &[]),

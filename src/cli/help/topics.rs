@@ -221,9 +221,11 @@ mod tests {
 
     #[test]
     fn sections_are_named_by_their_first_words() {
-        let sections = find_topic("troubleshooting").unwrap().sections();
+        let page = find_topic("troubleshooting").unwrap();
+        let sections = page.sections();
         let anchors = |words: &str| -> Vec<&str> {
-            named_sections(&sections, words).into_iter().map(|section| section.anchor.as_str()).collect()
+            let sections = page.named_sections(&sections, words).into_iter();
+            sections.map(|section| section.anchor.as_str()).collect()
         };
         for words in ["the-lock-is-held", "#the-lock-is-held", "The lock is held", "the LOCK"] {
             assert_eq!(anchors(words), ["the-lock-is-held"], "{words}");
