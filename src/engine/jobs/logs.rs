@@ -196,7 +196,10 @@ mod tests {
         let ages = tails.iter().map(|tail| tail.is_of_this_run(SystemTime::now() - Duration::from_secs(5)));
         assert_eq!(ages.collect::<Vec<_>>(), [true, false]);
         let text = format_tails(&tails, SystemTime::UNIX_EPOCH, false);
-        assert!(text.starts_with("the end of a/new.log:\nboom\nthe end of a/many.log:\nline 90\n"), "{text}");
+        assert!(
+            text.starts_with("the end of a/new.log:\n  boom\nthe end of a/many.log:\n  line 90\n"),
+            "{text}"
+        );
         assert!(text.contains("line 99"), "{text}");
         assert!(!text.contains("old.log") && !text.contains("empty.log"), "{text}");
         assert!(text.len() < 2000, "{}", text.len());
