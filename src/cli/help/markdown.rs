@@ -63,6 +63,7 @@ pub(super) fn sections(markdown: &str) -> Vec<Section> {
 }
 
 /// A row of a table that leads from messages to sections.
+#[derive(Default)]
 pub(super) struct MessageRow {
     /// The codes in its first cell.
     pub(super) messages: Vec<String>,
@@ -73,20 +74,17 @@ pub(super) struct MessageRow {
 /// Returns the rows of all tables that have codes in their first cell and links in another one.
 pub(super) fn message_rows(markdown: &str) -> Vec<MessageRow> {
     let mut rows = Vec::new();
-    let (mut row, mut column) = (MessageRow { messages: Vec::new(), targets: Vec::new() }, 0);
+    let (mut row, mut column) = (MessageRow::default(), 0);
     for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
         match event {
-            Event::Start(Tag::TableRow) => {
-                (row, column) = (MessageRow { messages: Vec::new(), targets: Vec::new() }, 0);
-            }
+            Event::Start(Tag::TableRow) => (row, column) = (MessageRow::default(), 0),
             Event::End(TagEnd::TableCell) => column += 1,
             Event::Code(code) if column == 0 => row.messages.push(code.trim().to_owned()),
             Event::Start(Tag::Link { dest_url, .. }) if column > 0 => {
                 row.targets.push(dest_url.into_string())
             }
             Event::End(TagEnd::TableRow) if !row.messages.is_empty() && !row.targets.is_empty() => {
-                let next_row = MessageRow { messages: Vec::new(), targets: Vec::new() };
-                rows.push(std::mem::replace(&mut row, next_row));
+                rows.push(std::mem::take(&mut row));
             }
             _ => {}
         }

@@ -3,8 +3,8 @@
 
 use clap::{Arg, Command};
 
-use super::markdown::{self, Section};
-use super::topics::TOPICS;
+use super::markdown::{self, MessageRow, Section};
+use super::topics::{TOPICS, Topic};
 
 /// The place of the words that were searched, the best one first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -99,6 +99,18 @@ impl SearchWords {
         has_message || self.are_in(message)
     }
 
+    /// Returns the links to the sections that explain a message with these words.
+    pub(super) fn sections_of_message<'r>(&self, rows: &'r [MessageRow]) -> Vec<&'r str> {
+        let is_meant = |row: &&MessageRow| row.messages.iter().any(|message| self.are_message(message));
+        let mut targets: Vec<&str> = Vec::new();
+        for target in rows.iter().filter(is_meant).flat_map(|row| &row.targets) {
+            if !targets.contains(&target.as_str()) {
+                targets.push(target);
+            }
+        }
+        targets
+    }
+
     /// Returns the number of times that a text has the words, or 0 if it lacks one. Short words are nearly
     /// everywhere, and count as lacking.
     fn count_in(&self, text: &str) -> usize {
@@ -150,12 +162,22 @@ pub(in crate::cli) fn commands_named(name: &str, grammar: &Command) -> Vec<Strin
     paths.into_iter().take(MAX_COMMANDS).collect()
 }
 
+/// A page of the book, read once for all searches of a question.
+struct Page {
+    topic: &'static Topic,
+    sections: Vec<Section>,
+    message_rows: Vec<MessageRow>,
+}
+
 /// Returns at most three commands that print the best places of these words. If no place has all words,
 /// leaves out as few as possible, so that the places of the others are the fewest.
 pub(in crate::cli) fn search(text: &str, grammar: &Command) -> Vec<String> {
     const MAX_WORDS: usize = 6;
     let mut words = SearchWords::new(text);
-    let all_matches = find_all(&words, grammar);
+    let page =
+        |topic| Page { topic, sections: Topic::sections(topic), message_rows: Topic::message_rows(topic) };
+    let book: Vec<Page> = TOPICS.iter().map(page).collect();
+    let all_matches = find_all(&words, grammar, &book);
     if !all_matches.is_empty() {
         return best_commands(all_matches);
     }
@@ -167,7 +189,7 @@ pub(in crate::cli) fn search(text: &str, grammar: &Command) -> Vec<String> {
     let mut subsets: Vec<SearchWords> = subsets.collect();
     subsets.sort_by_key(|subset| std::cmp::Reverse(subset.0.len()));
     for subsets in subsets.chunk_by(|one, other| one.0.len() == other.0.len()) {
-        let matches = subsets.iter().map(|subset| find_all(subset, grammar));
+        let matches = subsets.iter().map(|subset| find_all(subset, grammar, &book));
         let rarest = matches.filter(|matches| !matches.is_empty()).min_by_key(Vec::len);
         if let Some(matches) = rarest {
             return best_commands(matches);
@@ -203,7 +225,7 @@ fn best_commands(mut matches: Vec<Match>) -> Vec<String> {
 }
 
 /// Returns all places of all these words.
-fn find_all(words: &SearchWords, grammar: &Command) -> Vec<Match> {
+fn find_all(words: &SearchWords, grammar: &Command, book: &[Page]) -> Vec<Match> {
     let mut matches = Vec::new();
     for (path, command) in commands(grammar) {
         let description = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -231,7 +253,7 @@ fn find_all(words: &SearchWords, grammar: &Command) -> Vec<Match> {
             command,
         });
     }
-    for topic in &TOPICS {
+    for Page { topic, sections, message_rows } in book {
         let is_reference = topic.name.starts_with("reference");
         let page = format!("monopile help {}", topic.name);
         let mut add = |place, length, command| {
@@ -243,23 +265,23 @@ fn find_all(words: &SearchWords, grammar: &Command) -> Vec<Match> {
         } else if words.are_in(topic.subject) {
             add(Place::Description, topic.name.len(), page.clone());
         }
-        for Section { title, anchor, markdown } in topic.sections() {
+        for Section { title, anchor, markdown } in sections {
             let command = format!("{page} {anchor}");
             // The references have a section for each command, which is found by its name.
-            if words.are_in(&title) && !(is_reference && title.starts_with("monopile ")) {
-                let place = if words.are_all_of(&title) { Place::WholeHeading } else { Place::Heading };
+            if words.are_in(title) && !(is_reference && title.starts_with("monopile ")) {
+                let place = if words.are_all_of(title) { Place::WholeHeading } else { Place::Heading };
                 add(place, anchor.len(), command);
                 continue;
             }
-            let count = if is_reference { 0 } else { words.count_in(&markdown) };
+            let count = if is_reference { 0 } else { words.count_in(markdown) };
             if count > 0 && words.are_in(&markdown.replace(['\n', '/'], " ")) {
                 // The sections that are about the words come first.
                 let rareness = markdown.len() * 100 / count;
                 add(Place::Text, rareness, command);
             }
         }
-        for target in topic.sections_of_message(words) {
-            let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        for target in words.sections_of_message(message_rows) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let page =
                 TOPICS.iter().find(|other| file.strip_suffix(".md") == Some(other.file)).unwrap_or(topic);
             add(Place::Message, 0, format!("monopile help {} {anchor}", page.name).trim_end().to_owned());

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use super::markdown::{self, Section};
+use super::markdown::{self, MessageRow, Section};
 use super::search::SearchWords;
 
 /// A page of the book.
@@ -81,20 +81,12 @@ impl Topic {
         markdown::sections(&self.text())
     }
 
-    /// Returns the links to the sections that explain a message, if the page leads from messages to sections.
-    pub(super) fn sections_of_message(&self, words: &SearchWords) -> Vec<String> {
-        if self.name != "troubleshooting" {
-            return Vec::new();
+    /// Returns the rows that lead from messages to sections, if the page has them.
+    pub(super) fn message_rows(&self) -> Vec<MessageRow> {
+        match self.name {
+            "troubleshooting" => markdown::message_rows(&self.text()),
+            _ => Vec::new(),
         }
-        let rows = markdown::message_rows(&self.text()).into_iter();
-        let rows = rows.filter(|row| row.messages.iter().any(|message| words.are_message(message)));
-        let mut targets: Vec<String> = Vec::new();
-        for target in rows.flat_map(|row| row.targets) {
-            if !targets.contains(&target) {
-                targets.push(target);
-            }
-        }
-        targets
     }
 
     /// Returns the sections of the page that the words name: by their headings or the beginning of these,
@@ -105,7 +97,8 @@ impl Topic {
             return named_sections;
         }
         let search_words = SearchWords::new(words);
-        let targets = self.sections_of_message(&search_words);
+        let rows = self.message_rows();
+        let targets = search_words.sections_of_message(&rows);
         let is_target = |section: &Section| {
             targets.iter().any(|target| target.strip_prefix('#') == Some(&*section.anchor))
         };
@@ -219,14 +212,16 @@ mod tests {
         }
     }
 
+    /// Returns the anchors of the sections of `troubleshooting` that the words name.
+    fn named_anchors<'s>(sections: &'s [Section], words: &str) -> Vec<&'s str> {
+        let sections = find_topic("troubleshooting").unwrap().named_sections(sections, words).into_iter();
+        sections.map(|section| section.anchor.as_str()).collect()
+    }
+
     #[test]
     fn sections_are_named_by_their_first_words() {
-        let page = find_topic("troubleshooting").unwrap();
-        let sections = page.sections();
-        let anchors = |words: &str| -> Vec<&str> {
-            let sections = page.named_sections(&sections, words).into_iter();
-            sections.map(|section| section.anchor.as_str()).collect()
-        };
+        let sections = find_topic("troubleshooting").unwrap().sections();
+        let anchors = |words: &str| named_anchors(&sections, words);
         for words in ["the-lock-is-held", "#the-lock-is-held", "The lock is held", "the LOCK"] {
             assert_eq!(anchors(words), ["the-lock-is-held"], "{words}");
         }
@@ -246,12 +241,8 @@ mod tests {
 
     #[test]
     fn sections_are_named_by_a_message_that_they_explain() {
-        let page = find_topic("troubleshooting").unwrap();
-        let sections = page.sections();
-        let anchors = |words: &str| -> Vec<&str> {
-            let sections = page.named_sections(&sections, words).into_iter();
-            sections.map(|section| section.anchor.as_str()).collect()
-        };
+        let sections = find_topic("troubleshooting").unwrap().sections();
+        let anchors = |words: &str| named_anchors(&sections, words);
         for (words, anchor) in [
             ("the agent's certificate cannot be verified", "a-certificate-is-not-accepted"),
             ("error: writing the state '/tmp/s.json' failed", "the-disk-is-full"),
