@@ -25,7 +25,7 @@ use super::vars_store::{
 };
 use super::{CloudConfig, CpiConfig, Deployment, Inputs, SavePolicy, files, secrets};
 use base::encryption::Encryption;
-use base::error::{did_you_mean, nearest};
+use base::error::{did_you_mean, did_you_mean_question, nearest};
 use base::events::Reporter;
 use base::redact::{NameClass, Redactor};
 use base::secret::Secret;
@@ -549,11 +549,11 @@ fn misspelt_type_warnings(definitions: &Definitions) -> impl Iterator<Item = Str
         let kind = definition.kind.as_deref().filter(|kind| !VARIABLE_TYPES.contains(kind))?;
         let name = &definition.name;
         // Other types have values that are given.
-        nearest(kind, VARIABLE_TYPES).map(|_| {
+        nearest(kind, VARIABLE_TYPES).map(|suggestion| {
             format!(
-                "{}: there is no variable type '{kind}' for '{name}'{}",
+                "{}: there is no variable type '{kind}' for '{name}'; {}",
                 definition.position.describe(),
-                did_you_mean(kind, VARIABLE_TYPES)
+                did_you_mean_question(suggestion)
             )
         })
     };
