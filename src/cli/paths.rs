@@ -71,6 +71,12 @@ pub(super) fn working_directory() -> Result<PathBuf> {
     std::env::current_dir().map_err(|error| Error::io("finding the working directory", error))
 }
 
+/// Returns the path without symbolic links. If it does not exist, makes it absolute.
+#[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
+pub(super) fn real_or_absolute(path: &Path) -> std::io::Result<PathBuf> {
+    path.canonicalize().or_else(|_| std::path::absolute(path))
+}
+
 /// Makes a path absolute. If it has a `..`, and its directory exists, returns the path without it.
 #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {

@@ -34,12 +34,11 @@ pub(in crate::cli) struct OpenedEnvFile {
 
 impl OpenedEnvFile {
     /// Opens the env file that the operator named, in any directory and with any owner.
-    #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
     pub(super) fn named(path: &Path) -> Result<OpenedEnvFile> {
         let read_error = |error| input::read_error("env file", path, error);
         let file = input::open(path).map_err(read_error)?;
         // A pipe of the shell (`<(…)`) has no real path.
-        let real_path = path.canonicalize().or_else(|_| std::path::absolute(path)).map_err(read_error)?;
+        let real_path = paths::real_or_absolute(path).map_err(read_error)?;
         Ok(OpenedEnvFile { display_path: path.to_owned(), file, real_path })
     }
 

@@ -204,11 +204,10 @@ impl EnvFile {
     }
 
     /// Returns true if the file names this manifest, or no manifest.
-    #[expect(clippy::disallowed_methods, reason = "cli is where paths are made absolute")]
     pub(super) fn is_about(&self, manifest: &Path) -> bool {
         let real_path = |path: &Path| {
             let path = paths::expand(path, paths::home().as_deref());
-            path.canonicalize().or_else(|_| std::path::absolute(&path)).unwrap_or(path)
+            paths::real_or_absolute(&path).unwrap_or(path)
         };
         self.content
             .manifest
